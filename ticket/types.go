@@ -1,0 +1,159 @@
+package ticket
+
+import (
+	"errors"
+	"time"
+)
+
+// Status is where a reservation is on its way.
+type Status string
+
+// The states of a reservation.
+const (
+	Held           Status = "held"            // seats are set aside until ExpiresAt
+	PaymentPending Status = "payment_pending" // a payment runs; the hold does not end meanwhile
+	Paid           Status = "paid"            // sold
+	Cancelled      Status = "cancelled"       // given back by the buyer or by the service
+	Expired        Status = "expired"         // the hold ended unpaid
+	PaymentFailed  Status = "payment_failed"  // the provider declined; seats went back
+	Refunded       Status = "refunded"        // money came for seats that were gone, and went back
+)
+
+// SeatStatus is what the seat map says of one seat.
+type SeatStatus string
+
+// The states of a seat.
+const (
+	SeatFree    SeatStatus = "free"
+	SeatHeld    SeatStatus = "held"
+	SeatSold    SeatStatus = "sold"
+	SeatBlocked SeatStatus = "blocked"
+)
+
+// Reservation is one person's seats, or a quantity of a stock.
+type Reservation struct {
+	ID     string
+	Event  string
+	Person string
+	Status Status
+	// Reason says why the status is what it is, where that is not plain:
+	// by_buyer, hold_ended, declined, payment_unavailable, seat_gone.
+	Reason string
+	// Seats are the seat ids, in the map's order; for a stock the item's id once
+	// per ticket.
+	Seats []string
+	// AmountCents is the price of all seats together; Currency an ISO 4217 code.
+	AmountCents int64
+	Currency    string
+	// ExpiresAt is the end of the hold by the database's clock.
+	ExpiresAt time.Time
+}
+
+// Map is what is for sale and what is left of it. It is shared by all readers
+// and never changed after it was published.
+type Map struct {
+	Event    string    `json:"event"`
+	Sections []Section `json:"sections,omitempty"`
+	Items    []Item    `json:"items,omitempty"`
+	// Left is the number of free seats or of tickets left.
+	Left int64 `json:"seats_left"`
+}
+
+// Section is a block of seats.
+type Section struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	PriceCents int64  `json:"price_cents"`
+	Currency   string `json:"currency"`
+	Seats      []Seat `json:"seats"`
+}
+
+// Seat is one seat of a section.
+type Seat struct {
+	ID      string     `json:"id"`
+	Row     string     `json:"row"`
+	Number  int        `json:"number"`
+	Status  SeatStatus `json:"status"`
+	Version int64      `json:"version"`
+}
+
+// Item is a stock that is sold by quantity.
+type Item struct {
+	ID         string `json:"id"`
+	Total      int64  `json:"total"`
+	Free       int64  `json:"free"`
+	PriceCents int64  `json:"price_cents"`
+	Currency   string `json:"currency"`
+}
+
+// Outcome is a change of a reservation that its buyer is told at once.
+type Outcome struct {
+	Event         string `json:"event"`
+	Person        string `json:"person"`
+	ReservationID string `json:"reservation_id"`
+	Status        Status `json:"status"`
+	Reason        string `json:"reason,omitempty"`
+}
+
+// Key is an idempotency key with what makes it one caller's one deed.
+type Key struct {
+	// Caller and Route scope Value; the same value from another caller is another key.
+	Caller, Route, Value string
+	// BodyHash is the SHA-256 of the canonical request body.
+	BodyHash [32]byte
+}
+
+// Answer is the response to a deed with a key: the first time it is made by the
+// request's Encode and stored in the deed's transaction, later it is replayed.
+type Answer struct {
+	Status   int
+	Body     []byte
+	Replayed bool
+}
+
+// Encode turns a deed's result into the response to store and send. Exactly one
+// of the reservation and the refusal is set. It must be pure.
+type Encode func(Reservation, error) (status int, body []byte)
+
+// ReserveRequest asks for seats or for a quantity, never both.
+type ReserveRequest struct {
+	Event string
+	// JTI is the entry token's id; it is spent by a reservation that commits.
+	JTI string
+	// Person is the entry token's sub.
+	Person   string
+	Seats    []string
+	Quantity int
+	Key      Key
+	Encode   Encode
+}
+
+// PayRequest asks to pay a held reservation.
+type PayRequest struct {
+	Event, ReservationID string
+	// Person must be the reservation's own; otherwise ErrNoReservation.
+	Person string
+	// Method is handed to the provider as it is; the sandbox reads its outcome from it.
+	Method string
+	Key    Key
+	Encode Encode
+}
+
+// Refusals. Each is a definite answer; all but ErrContended and ErrInProgress
+// are stored under the request's key and replayed.
+var (
+	ErrTokenUsed           = errors.New("token has bought already")
+	ErrSeatTaken           = errors.New("seat taken")
+	ErrSoldOut             = errors.New("sold out")
+	ErrAlreadyReserved     = errors.New("share used up")
+	ErrHoldExpired         = errors.New("hold expired")
+	ErrContended           = errors.New("lost every try though something is left")
+	ErrNotCancellable      = errors.New("paid or paying")
+	ErrNoSeat              = errors.New("no such seat")
+	ErrNoReservation       = errors.New("no such reservation")
+	ErrWrongMode           = errors.New("the event does not sell this way")
+	ErrIdempotencyMismatch = errors.New("idempotency key used with another body")
+	ErrInProgress          = errors.New("first call with this key still runs")
+	// ErrUnavailable: the database did not answer in time; nothing was done.
+	ErrUnavailable = errors.New("database unavailable")
+)

@@ -1,0 +1,54 @@
+// Package waitroom is the line itself: who waits, who is next, and who is in.
+//
+// An event has one line. A person joins it and becomes an entry; the entry's
+// place is its sequence number from a counter, never a clock. An admission
+// loop (package admission) promotes entries from the front; a promoted entry
+// holds a grant, from which any node can mint the same entry token. The person
+// enters with it (redeem), stays for a session, and completes.
+//
+//	          join                promote              enter
+//	(nobody) ─────▶ waiting ────────────────▶ admitted ─────▶ entered
+//	                 │   ▲                       │               │
+//	           leave │   │ receipt           claim_ttl        complete,
+//	           grace │   │ (store lost it)     ends           session_ttl ends
+//	                 ▼   │                       ▼               ▼
+//	         left, expired (and blocked)      expired        completed
+//
+// # Words
+//
+//   - entry: one person in one event's line; its id says nothing about its place.
+//   - sequence (seq): the number an entry got when it joined. Within an epoch
+//     sequences are dense; a new epoch (the store began empty) starts above all
+//     sequences of the epochs before it.
+//   - place: where an entry stands now: its position (1 is the front) is one more
+//     than the number of entries with a smaller sequence that still wait.
+//   - receipt: the signed place token. It carries event, entry and sequence, so
+//     that a store that lost the place can put its holder back, once.
+//   - promote: move the first n entries from the line to the grants, in one script.
+//   - grant: the right to come in: jti, the second of the admission, the end of
+//     the claim time. It exists from the promotion on, whoever is there to see it.
+//   - enter (redeem): the first use of a grant; from then on the session runs.
+//   - claim: what a grant is until it is entered; it ends after claim_ttl.
+//   - inside: admitted and entered entries together; promised turns count as load.
+//   - away, here: here is an entry whose socket some node holds; everyone else who
+//     waits is away and keeps the place until the grace ends.
+//   - fence: the number of a leadership; it only grows, and scripts refuse an old one.
+//   - feed: an event's stream of departures and changes, which every node follows.
+//   - view: what one node knows of the lines from their feeds, in memory.
+//
+// # Promises, each with a test that names it
+//
+//  1. Order: if A's join was answered before B's was sent, A is never promoted
+//     after B while A stays.
+//  2. A place is kept: joining again gives the same sequence.
+//  3. The cap holds, whoever calls promote and however often: in no window of one
+//     second are more than rate_per_s (one tick's rounding and the opening's burst
+//     aside) promoted, and never are more than max_active inside.
+//  4. One grant for one place; a repeated or resent call has one effect.
+//  5. An old fence promotes nobody.
+//  6. A position from a level view equals rank + 1 in the sorted set.
+//  7. A receipt reseats its holder at its sequence if the store lost it, and only
+//     then; no sequence is given twice.
+//  8. The inside count is the size of the set of grants, so it equals a recount.
+//  9. No script walks the whole line; every batch has a bound.
+package waitroom

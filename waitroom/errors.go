@@ -1,0 +1,55 @@
+package waitroom
+
+import (
+	"errors"
+	"strings"
+)
+
+// Errors a caller branches on. All are wrapped with the event or entry concerned.
+var (
+	// ErrNoEvent: no event has this id.
+	ErrNoEvent = errors.New("no such event")
+	// ErrExists: an event with this id exists already.
+	ErrExists = errors.New("event exists already")
+	// ErrNoEntry: the receipt is good, but its place ended and nothing is known of it.
+	ErrNoEntry = errors.New("no such entry")
+	// ErrNotOpen: the event is scheduled, and joining has not begun.
+	ErrNotOpen = errors.New("event not open yet")
+	// ErrClosed: the event is draining or closed, and nobody joins any more.
+	ErrClosed = errors.New("event closed")
+	// ErrBlocked: an operator has blocked this entry.
+	ErrBlocked = errors.New("entry blocked")
+	// ErrTokenRequired: a call that needs a token came without one.
+	ErrTokenRequired = errors.New("token required")
+	// ErrTokenInvalid: a token that is not ours, is damaged, or is of another kind.
+	ErrTokenInvalid = errors.New("token invalid")
+	// ErrTokenExpired: a token of ours whose time is over.
+	ErrTokenExpired = errors.New("token expired")
+	// ErrWrongEvent: a good token of another event.
+	ErrWrongEvent = errors.New("token of another event")
+	// ErrRevoked: a token that an operator has revoked.
+	ErrRevoked = errors.New("token revoked")
+	// ErrFenced: the caller's leadership is over; a higher fence has been seen.
+	ErrFenced = errors.New("fenced off by a newer leader")
+	// ErrUnavailable: the store did not answer in time, or answered with a fault.
+	ErrUnavailable = errors.New("store unavailable")
+)
+
+// FieldError says which field of a request or configuration is wrong, and what
+// would be right.
+type FieldError struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// InvalidError lists every wrong field of one request or configuration.
+type InvalidError struct{ Fields []FieldError }
+
+// Error joins all fields into one line.
+func (e *InvalidError) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Field + ": " + f.Detail
+	}
+	return strings.Join(parts, "; ")
+}

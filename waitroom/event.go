@@ -1,0 +1,133 @@
+package waitroom
+
+import "time"
+
+// State is where an event is in its life.
+type State string
+
+// The states of an event.
+const (
+	Scheduled State = "scheduled" // nobody may join yet
+	Lobby     State = "lobby"     // people may join, nobody is let in
+	Open      State = "open"      // people join and are let in
+	Paused    State = "paused"    // joining goes on, nobody is let in
+	Draining  State = "draining"  // nobody joins, the line empties
+	Closed    State = "closed"    // over
+)
+
+// Duration is a time.Duration that JSON and YAML write in Go form ("5m", "750ms").
+type Duration time.Duration
+
+// Settings are what an operator decides about an event. The zero value of a field
+// means its default, which Defaults fills in. The JSON names are the names in
+// YAML files and in the ops API.
+type Settings struct {
+	ID   EventID `json:"id"`
+	Name string  `json:"name"`
+	// Mode is how people come in: queue (default).
+	Mode string `json:"mode"`
+	// Order is how the line is ordered: fifo (default).
+	Order string `json:"order"`
+
+	LobbyOpensAt *time.Time `json:"lobby_opens_at,omitempty"`
+	OpensAt      *time.Time `json:"opens_at,omitempty"`
+	ClosesAt     *time.Time `json:"closes_at,omitempty"`
+
+	// Identity is how a person is known: anonymous (default) or jwt.
+	Identity string `json:"identity"`
+	// RatePerS is the most people admitted in any second. Default 10; 0 admits nobody.
+	RatePerS float64 `json:"rate_per_s"`
+	// Burst is how many more may come in at once at opens_at, never after a pause.
+	Burst int `json:"burst"`
+	// MaxActive is the most people inside at any time; 0 is no limit.
+	MaxActive int `json:"max_active"`
+	// ClaimTTL is the time to come in after being admitted. Default 5m.
+	ClaimTTL Duration `json:"claim_ttl"`
+	// SessionTTL is the time inside. Default 10m.
+	SessionTTL Duration `json:"session_ttl"`
+	// Session is fixed (default) or sliding: whether each pass of the gate renews it.
+	Session string `json:"session"`
+	// Grace is how long somebody may be away from the page. Default 2m.
+	Grace Duration `json:"grace"`
+	// GraceMobile is the grace for phones, whose sockets drop in the pocket. Default 10m.
+	GraceMobile Duration `json:"grace_mobile"`
+
+	Load    LoadSettings   `json:"load"`
+	Tickets TicketSettings `json:"tickets"`
+
+	// RedirectURL is where an admitted person goes; empty is the event's own shop page.
+	RedirectURL string `json:"redirect_url,omitempty"`
+	// Message is shown to everyone who waits.
+	Message string `json:"message,omitempty"`
+}
+
+// LoadSettings say how the site's load bounds the rate.
+type LoadSettings struct {
+	// Law is steps (default) or none.
+	Law string `json:"law"`
+	// Steps lower the rate from a usage on. Default: the two of system A,
+	// {0.8, 200} and {0.9, 0}.
+	Steps []LoadStep `json:"steps,omitempty"`
+	// FloorPerS is the rate while the load is not known. Default 1.
+	FloorPerS float64 `json:"floor_per_s"`
+	// StaleAfter is the age from which a reading counts as unknown. Default 3s.
+	StaleAfter Duration `json:"stale_after"`
+}
+
+// LoadStep bounds the rate from a usage (0 to 1) on.
+type LoadStep struct {
+	At       float64 `json:"at"`
+	RatePerS float64 `json:"rate_per_s"`
+}
+
+// TicketSettings say what the event sells.
+type TicketSettings struct {
+	// Kind is none (default), stock or seats.
+	Kind string `json:"kind"`
+	// Stock is the number of tickets for kind stock.
+	Stock int `json:"stock,omitempty"`
+	// Sections are the seat map for kind seats.
+	Sections []SectionSettings `json:"sections,omitempty"`
+	// PerUser is the most seats one person may hold or own. Default 2.
+	PerUser int `json:"per_user"`
+	// HoldTTL is how long a reservation waits for its payment. Default 3m.
+	HoldTTL Duration `json:"hold_ttl"`
+	// Locking is optimistic (default) or pessimistic.
+	Locking string `json:"locking"`
+	// OnBreakerOpen is wait (default) or cancel.
+	OnBreakerOpen string `json:"on_breaker_open"`
+	// PriceCents is the price of one ticket in cents. Default 5000.
+	PriceCents int64 `json:"price_cents"`
+	// Currency is an ISO 4217 code. Default EUR.
+	Currency string `json:"currency"`
+}
+
+// SectionSettings is a block of seats: rows times seats in a row. Seat ids are
+// "{section}-{row}-{number}", or "{section}-{number}" with one row.
+type SectionSettings struct {
+	ID          string `json:"id"`
+	Name        string `json:"name,omitempty"`
+	Rows        int    `json:"rows"`
+	SeatsPerRow int    `json:"seats_per_row"`
+	// PriceCents overrides the event's price; 0 keeps it.
+	PriceCents int64 `json:"price_cents,omitempty"`
+}
+
+// Event is an event as it is now.
+type Event struct {
+	Settings
+	State State `json:"state"`
+	// Reason says why the state is what it is: operator, schedule, database_busy.
+	Reason string `json:"reason,omitempty"`
+	// Version grows with every change of settings or state.
+	Version int64 `json:"version"`
+	// Epoch is the number of times that the store of this event began empty, as a
+	// base of its sequences.
+	Epoch int64 `json:"-"`
+
+	// Counts, as of Now.
+	Waiting  int64     `json:"waiting"`  // in the line
+	Inside   int64     `json:"inside"`   // admitted and entered
+	Admitted int64     `json:"admitted"` // promoted since the event was made
+	Now      time.Time `json:"now"`      // the store's clock
+}
