@@ -1,0 +1,64 @@
+# Two targets do it all: make run, make test. The rest is the gate in pieces.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+TOOL := go tool -modfile=.ci/tools.mod
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 10s
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: run
+run: build ## build and serve the demo on http://127.0.0.1:8080, everything embedded
+	@exec bin/waitroom serve
+
+.PHONY: test
+test: servers ## run every test, with the race detector, against private real servers
+	@$(TOOL) gotestsum --format pkgname --hide-summary=output -- -race -shuffle=on -count=1 -timeout=15m ./...
+
+.PHONY: build
+build: ## the static binary, exactly as the Dockerfile makes it
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waitroom ./cmd/waitroom
+
+.PHONY: load
+load: build ## 2,000 fans against the demo that make run serves
+	@bin/waitroom load --target http://127.0.0.1:8080 --event demo --users 2000 --ramp 10s --hold 30s --buy 0.5
+
+.PHONY: race
+race: test ## the same as test, which always has the race detector on
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (10s)
+	@set -e; go list ./... | while read -r pkg; do \
+	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$target $$pkg"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg >/tmp/fuzz.$$$$ 2>&1 \
+	      || { cat /tmp/fuzz.$$$$; rm -f /tmp/fuzz.$$$$; exit 1; }; rm -f /tmp/fuzz.$$$$; done; done
+
+.PHONY: bench-once
+bench-once: ## each Go benchmark once, so that they live
+	@go test -run '^$$' -bench . -benchtime 1x ./... | grep -v '^\(goos\|goarch\|cpu\|pkg\):' 
+
+.PHONY: servers
+servers: ## install redis-server, PostgreSQL and Chromium for the tests, where it may
+	@.ci/servers
+
+.PHONY: vet
+vet:
+	@go vet ./... && test -z "$$(go fix -diff ./... 2>/dev/null)" || { go fix -diff ./...; exit 1; }
+
+.PHONY: tidy
+tidy:
+	@go mod tidy -diff
+
+.PHONY: lint
+lint: ## format check and golangci-lint, pinned
+	@$(TOOL) golangci-lint fmt --diff && $(TOOL) golangci-lint run
+
+.PHONY: fmt
+fmt: ## format everything
+	@$(TOOL) golangci-lint fmt
+
+.PHONY: fix
+fix: ## let go fix and the linter mend what they can
+	@go fix ./... && $(TOOL) golangci-lint run --fix
