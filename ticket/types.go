@@ -157,3 +157,68 @@ var (
 	// ErrUnavailable: the database did not answer in time; nothing was done.
 	ErrUnavailable = errors.New("database unavailable")
 )
+
+// OutboxRow is a record of what was committed, on its way to the broker.
+type OutboxRow struct {
+	// ID orders rows; DedupID is the same however often the row is published.
+	ID      int64
+	DedupID string
+	Event   string
+	Topic   string
+	// Key is the reservation's id: rows of one key are published in order.
+	Key       string
+	Payload   []byte
+	Attempts  int
+	CreatedAt time.Time
+}
+
+// The topics of outbox rows. All but TopicHeld and TopicPaymentRequested carry an
+// Outcome as JSON; TopicPaymentRequested carries {"payment_id": "…"}.
+const (
+	TopicHeld             = "reservation.held"
+	TopicPaymentRequested = "payment.requested"
+	TopicPaid             = "reservation.paid"
+	TopicCancelled        = "reservation.cancelled"
+	TopicExpired          = "reservation.expired"
+	TopicPaymentFailed    = "reservation.payment_failed"
+	TopicRefunded         = "reservation.refunded"
+)
+
+// PaymentState is where a payment is on its way.
+type PaymentState string
+
+// The states of a payment.
+const (
+	PaymentRequested PaymentState = "requested"  // not yet known to have been charged
+	PaymentUnknown   PaymentState = "unknown"    // charged or not: the provider must be asked
+	PaymentCaptured  PaymentState = "captured"   // the money is ours
+	PaymentDeclined  PaymentState = "declined"   // the provider refused
+	PaymentCancelled PaymentState = "cancelled"  // never charged, given up
+	PaymentRefundDue PaymentState = "refund_due" // captured for seats that were gone
+	PaymentRefunded  PaymentState = "refunded"   // given back
+)
+
+// Payment is what a buyer owes for a reservation; its id is the provider's key.
+type Payment struct {
+	ID            string
+	Event         string
+	ReservationID string
+	Person        string
+	AmountCents   int64
+	Currency      string
+	Method        string
+	State         PaymentState
+	// Attempts is how often a worker has claimed it, this time included.
+	Attempts int
+}
+
+// PaymentResult is what a worker found out about a payment.
+type PaymentResult string
+
+// The results of a payment.
+const (
+	ResultCaptured    PaymentResult = "captured"
+	ResultDeclined    PaymentResult = "declined"
+	ResultUnknown     PaymentResult = "unknown"
+	ResultUnavailable PaymentResult = "unavailable" // never charged: cancel the reservation
+)
