@@ -172,8 +172,8 @@ type OutboxRow struct {
 	CreatedAt time.Time
 }
 
-// The topics of outbox rows. All but TopicHeld and TopicPaymentRequested carry an
-// Outcome as JSON; TopicPaymentRequested carries {"payment_id": "…"}.
+// The topics of outbox rows. Each carries a Message as JSON, which has the fields
+// of an Outcome; TopicPaymentRequested also has payment_id.
 const (
 	TopicHeld             = "reservation.held"
 	TopicPaymentRequested = "payment.requested"
@@ -208,8 +208,16 @@ type Payment struct {
 	Currency      string
 	Method        string
 	State         PaymentState
-	// Attempts is how often a worker has claimed it, this time included.
+	// Attempts is how often a worker has claimed it, this time included. Above 1,
+	// an earlier worker may have charged without being able to say so.
 	Attempts int
+	// Wanted is true while the reservation still waits for this payment. When it is
+	// false a worker never charges: it finds out what happened, and settles.
+	Wanted bool
+	// WantedUntil is the end of the hold in payment by the database's clock.
+	WantedUntil time.Time
+	// OnBreakerOpen is the event's wish while the provider is down: wait or cancel.
+	OnBreakerOpen string
 }
 
 // PaymentResult is what a worker found out about a payment.
