@@ -1,0 +1,385 @@
+package redisbroker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/redisbroker"
+	"github.com/waitroom-dev/waitroom/ticket/relay"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a private server; addr is its address.
+type store struct {
+	addr string
+	rdb  *redis.Client
+}
+
+func (s store) client(t *testing.T) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr})
+	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+	return rdb
+}
+
+// onStores runs a test on the embedded store and on a real server.
+func onStores(t *testing.T, test func(t *testing.T, s store)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		mr := miniredis.RunT(t)
+		s := store{addr: mr.Addr()}
+		s.rdb = s.client(t)
+		test(t, s)
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		s := store{addr: startRedis(t)}
+		s.rdb = s.client(t)
+		test(t, s)
+	})
+}
+
+func startRedis(t *testing.T) string {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is missing, and CI must have it")
+		}
+		t.Skip("redis-server is missing")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	cmd := exec.Command(bin, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", t.TempDir(), "--logfile", filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+	})
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil })
+	return addr
+}
+
+// eventually polls until it is so, for at most 20 seconds.
+func eventually(t *testing.T, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(20 * time.Second)
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal("it never was so")
+		}
+	}
+}
+
+// running runs a component until the test ends, or until stop is called.
+func running(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func publisher(t *testing.T, rdb redis.UniversalClient, cfg redisbroker.PublisherConfig) *redisbroker.Publisher {
+	t.Helper()
+	p, err := redisbroker.NewPublisher(cfg, rdb)
+	require.NoError(t, err)
+	return p
+}
+
+func consumer(t *testing.T, rdb redis.UniversalClient, cfg redisbroker.ConsumerConfig, h relay.Handler) *redisbroker.Consumer {
+	t.Helper()
+	cfg.Group = "payments"
+	cfg.Block = 50 * time.Millisecond
+	c, err := redisbroker.NewConsumer(cfg, rdb, h, zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), prometheus.NewRegistry())
+	require.NoError(t, err)
+	return c
+}
+
+func message(n int) relay.Message {
+	return relay.Message{
+		DedupID: fmt.Sprintf("d%d", n), Event: "demo", Topic: ticket.TopicPaymentRequested,
+		Key: fmt.Sprintf("r%d", n%7), Payload: fmt.Appendf(nil, `{"payment_id":"p%d"}`, n),
+	}
+}
+
+func messages(n int) []relay.Message {
+	ms := make([]relay.Message, n)
+	for i := range ms {
+		ms[i] = message(i)
+	}
+	return ms
+}
+
+// Promises 1 and 2: once each, in order, however often they are sent.
+func TestPublishCountsOnceAndKeepsOrder(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store) {
+		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+		ms := messages(200)
+		require.Nil(t, p.Publish(t.Context(), ms[:150]))
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { p.Publish(t.Context(), ms[:150]) })
+		}
+		all.Wait()
+		require.Nil(t, p.Publish(t.Context(), ms))
+		log, err := s.rdb.XRange(t.Context(), "wr:{tickets}:log", "-", "+").Result()
+		require.NoError(t, err)
+		require.Len(t, log, 200, "each deduplication id counts once")
+		for i, x := range log {
+			require.Equal(t, ms[i].DedupID, x.Values["id"], "order of publication")
+			require.Equal(t, string(ms[i].Payload), x.Values["payload"])
+			require.Equal(t, ms[i].Key, x.Values["key"])
+		}
+	})
+}
+
+// Promise 7: log and seen ids are bounded.
+func TestPublishIsBounded(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store) {
+		p := publisher(t, s.rdb, redisbroker.PublisherConfig{MaxLen: 500, SeenLen: 300})
+		for i := range 20 {
+			ms := make([]relay.Message, 100)
+			for j := range ms {
+				ms[j] = message(i*100 + j)
+			}
+			require.Nil(t, p.Publish(t.Context(), ms))
+		}
+		n, err := s.rdb.XLen(t.Context(), "wr:{tickets}:log").Result()
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, n, int64(500))
+		require.LessOrEqual(t, n, int64(700), "trimmed to whole nodes of 100")
+		seen, err := s.rdb.ZCard(t.Context(), "wr:{tickets}:seen").Result()
+		require.NoError(t, err)
+		require.Equal(t, int64(300), seen)
+	})
+}
+
+func TestPublishRefusesOnlyTheMessageAtFault(t *testing.T) {
+	t.Parallel()
+	mr := miniredis.RunT(t)
+	rdb := store{addr: mr.Addr()}.client(t)
+	p := publisher(t, rdb, redisbroker.PublisherConfig{MaxBytes: 100})
+	ms := messages(3)
+	ms[1].Payload = make([]byte, 101)
+	errs := p.Publish(t.Context(), ms)
+	require.Len(t, errs, 3)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], relay.ErrRefused)
+	require.NoError(t, errs[2])
+	require.Equal(t, int64(2), rdb.XLen(t.Context(), "wr:{tickets}:log").Val())
+
+	mr.SetError("LOADING the data set")
+	errs = p.Publish(t.Context(), ms)
+	require.ErrorIs(t, errs[0], relay.ErrAway)
+	require.ErrorIs(t, errs[1], relay.ErrRefused, "also while the store is away")
+	require.ErrorIs(t, errs[2], relay.ErrAway)
+}
+
+// Promise 3: a group shares the messages, and a dead consumer's come to the others.
+func TestConsumersTakeOverFromTheDead(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store) {
+		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+		require.Nil(t, p.Publish(t.Context(), messages(40)))
+		// The dead one read ten and was never seen again.
+		require.NoError(t, s.rdb.XGroupCreateMkStream(t.Context(), "wr:{tickets}:log", "payments", "0").Err())
+		require.NoError(t, s.rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
+			Group: "payments", Consumer: "dead", Streams: []string{"wr:{tickets}:log", ">"}, Count: 10,
+		}).Err())
+		var mu sync.Mutex
+		got := map[string]int{}
+		h := func(_ context.Context, m relay.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got[m.DedupID]++
+			return nil
+		}
+		cfg := redisbroker.ConsumerConfig{HandleTimeout: 100 * time.Millisecond, MinIdle: 300 * time.Millisecond}
+		for range 2 {
+			running(t, consumer(t, s.client(t), cfg, h).Run)
+		}
+		eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(got) == 40
+		})
+		eventually(t, func() bool {
+			return s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count == 0
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		for id, n := range got {
+			require.Equal(t, 1, n, "message %s", id)
+		}
+	})
+}
+
+// Promise 4: acknowledged after the handling, and a stop waits for messages in hand.
+func TestConsumerAcknowledgesAfterHandling(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store) {
+		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+		begun, finish := make(chan struct{}), make(chan struct{})
+		stop := running(t, consumer(t, s.client(t), redisbroker.ConsumerConfig{}, func(context.Context, relay.Message) error {
+			close(begun)
+			<-finish
+			return nil
+		}).Run)
+		require.Nil(t, p.Publish(t.Context(), messages(1)))
+		<-begun
+		require.Equal(t, int64(1), s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		close(finish)
+		<-stopped
+		require.Zero(t, s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
+		require.Empty(t, s.rdb.XInfoConsumers(t.Context(), "wr:{tickets}:log", "payments").Val(), "the name is taken out")
+	})
+}
+
+// Promise 5: poison becomes a dead letter with its cause and stops nobody.
+func TestPoisonBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store) {
+		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+		var tries, others atomic.Int64
+		cfg := redisbroker.ConsumerConfig{
+			HandleTimeout: 20 * time.Millisecond, MinIdle: 40 * time.Millisecond, MaxDeliveries: 3,
+			Topics: []string{ticket.TopicPaymentRequested},
+		}
+		reg := prometheus.NewRegistry()
+		cfg.Group, cfg.Block = "payments", 20*time.Millisecond
+		c, err := redisbroker.NewConsumer(cfg, s.client(t), func(_ context.Context, m relay.Message) error {
+			if m.DedupID == "d3" {
+				tries.Add(1)
+				return errors.New("cannot read it")
+			}
+			others.Add(1)
+			return nil
+		}, zap.NewNop(), reg)
+		require.NoError(t, err)
+		ms := messages(10)
+		ms[5].Topic = ticket.TopicPaid // another's business
+		require.Nil(t, p.Publish(t.Context(), ms))
+		running(t, c.Run)
+		eventually(t, func() bool { return s.rdb.XLen(t.Context(), "wr:{tickets}:dead").Val() == 1 })
+		require.Equal(t, int64(3), tries.Load())
+		require.Equal(t, int64(8), others.Load())
+		dead := s.rdb.XRange(t.Context(), "wr:{tickets}:dead", "-", "+").Val()[0].Values
+		require.Equal(t, "d3", dead["id"])
+		require.Equal(t, "cannot read it", dead["cause"])
+		require.Equal(t, string(ms[3].Payload), dead["payload"])
+		require.Zero(t, s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
+	})
+}
+
+type heard struct {
+	mu  sync.Mutex
+	all []ticket.Outcome
+}
+
+func (h *heard) Outcome(o ticket.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, o)
+}
+
+func (h *heard) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
+func outcome(n int) (relay.Message, ticket.Outcome) {
+	o := ticket.Outcome{Event: "demo", Person: "p", ReservationID: fmt.Sprintf("r%d", n), Status: ticket.Paid}
+	b, _ := json.Marshal(o)
+	return relay.Message{DedupID: fmt.Sprintf("o%d", n), Event: "demo", Topic: ticket.TopicPaid, Key: o.ReservationID, Payload: b}, o
+}
+
+// Promise 6: every node sees every outcome from its start on, in order.
+func TestEveryTailSeesEveryOutcome(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store) {
+		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+		early, _ := outcome(999)
+		require.Nil(t, p.Publish(t.Context(), []relay.Message{early}))
+		tails := []*heard{{}, {}}
+		for _, h := range tails {
+			tail, err := redisbroker.NewTail(redisbroker.TailConfig{Block: 50 * time.Millisecond}, s.client(t), h, zap.NewNop(), prometheus.NewRegistry())
+			require.NoError(t, err)
+			running(t, tail.Run)
+		}
+		// A tail says nothing of its start; so outcomes are published until both heard one.
+		n := 0
+		for tails[0].len() == 0 || tails[1].len() == 0 {
+			m, _ := outcome(n)
+			require.Nil(t, p.Publish(t.Context(), []relay.Message{m}))
+			n++
+		}
+		var want []ticket.Outcome
+		ms := make([]relay.Message, 0, 101)
+		for i := range 100 {
+			m, o := outcome(n + i)
+			ms, want = append(ms, m, message(n+i)), append(want, o)
+		}
+		ms = append(ms, relay.Message{DedupID: "bad", Topic: ticket.TopicPaid, Payload: []byte("{")})
+		require.Nil(t, p.Publish(t.Context(), ms))
+		for _, h := range tails {
+			eventually(t, func() bool { return h.len() > 0 && h.all[h.len()-1] == want[99] })
+			h.mu.Lock()
+			require.Equal(t, want, h.all[len(h.all)-100:])
+			require.NotContains(t, h.all, ticket.Outcome{ReservationID: "r999"})
+			h.mu.Unlock()
+		}
+	})
+}
+
+func TestConfigFaultsAreNamed(t *testing.T) {
+	t.Parallel()
+	_, err := redisbroker.NewConsumer(redisbroker.ConsumerConfig{MinIdle: time.Second, MaxDeliveries: -1}, nil, nil, zap.NewNop(), prometheus.NewRegistry())
+	require.ErrorContains(t, err, "group")
+	require.ErrorContains(t, err, "min idle 1s")
+	require.ErrorContains(t, err, "max deliveries -1")
+	_, err = redisbroker.NewPublisher(redisbroker.PublisherConfig{MaxLen: -1}, nil)
+	require.ErrorContains(t, err, "max len -1")
+}
