@@ -2,6 +2,7 @@ package waitroom
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -29,10 +30,15 @@ var (
 	ErrWrongEvent = errors.New("token of another event")
 	// ErrRevoked: a token that an operator has revoked.
 	ErrRevoked = errors.New("token revoked")
+	// ErrFull: as many are inside as max_active allows.
+	ErrFull = errors.New("no room inside")
 	// ErrFenced: the caller's leadership is over; a higher fence has been seen.
 	ErrFenced = errors.New("fenced off by a newer leader")
 	// ErrUnavailable: the store did not answer in time, or answered with a fault.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrBusy: more callers wait for the store than the bound allows. Nothing was
+	// done. It is an ErrUnavailable too.
+	ErrBusy = fmt.Errorf("too many calls are waiting: %w", ErrUnavailable)
 )
 
 // FieldError says which field of a request or configuration is wrong, and what

@@ -1,0 +1,231 @@
+package waitroom
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MarshalJSON writes the shortest Go form: "5m", not "5m0s".
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// UnmarshalJSON reads the Go form.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("duration: %w", err)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("duration: %w", err)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// String is the shortest Go form: "5m", not "5m0s".
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// later are settings of the contract that this version refuses, and what to do.
+var later = map[string]string{
+	"quota":       "not supported by this version; remove it",
+	"winners":     "not supported by this version; remove it",
+	"groups":      "not supported by this version; remove it",
+	"lanes":       "not supported by this version; remove it",
+	"limits":      "not supported by this version; use the limits of serve",
+	"challenge":   "not supported by this version; remove it",
+	"fail":        "not supported by this version; it is always closed",
+	"load.target": "not supported by this version; use steps",
+}
+
+// DecodeSettings reads a whole event from JSON: defaults are filled in, and
+// anything unknown or wrong is refused with its name. The state is empty when the
+// document has none. Errors: *InvalidError.
+func DecodeSettings(doc []byte) (Settings, State, error) {
+	return decodeOver(DefaultSettings(""), doc)
+}
+
+// decodeOver reads a part of the settings, and perhaps a state, over those that are.
+func decodeOver(s Settings, doc []byte) (Settings, State, error) {
+	d := decoder{}
+	fields := d.object("", doc)
+	var state State
+	if raw, ok := fields["state"]; ok {
+		delete(fields, "state")
+		d.value("state", raw, reflect.ValueOf(&state).Elem())
+		if state != "" && !slices.Contains(states, state) {
+			d.fault("state", "must be one of %s", list(states))
+		}
+	}
+	d.fill("", fields, reflect.ValueOf(&s).Elem())
+	if len(d.faults) == 0 {
+		d.faults = s.faults()
+	}
+	if len(d.faults) > 0 {
+		return Settings{}, "", &InvalidError{Fields: d.faults}
+	}
+	return s, state, nil
+}
+
+// decoder reads JSON strictly: names exactly as the struct tags spell them, and
+// each fault with the path of its field.
+type decoder struct{ faults []FieldError }
+
+func (d *decoder) fault(field, format string, args ...any) {
+	d.faults = append(d.faults, FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
+}
+
+// object reads the members of an object; a name that comes twice is a fault.
+func (d *decoder) object(path string, raw []byte) map[string]json.RawMessage {
+	members := make(map[string]json.RawMessage)
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		d.fault(path, "must be an object")
+		return nil
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		name, ok := t.(string)
+		var value json.RawMessage
+		if err == nil && ok {
+			err = dec.Decode(&value)
+		}
+		if err != nil || !ok {
+			d.fault(path, "is not JSON")
+			return nil
+		}
+		if _, twice := members[name]; twice {
+			d.fault(join(path, name), "is given twice")
+		}
+		members[name] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		d.fault(path, "is not JSON")
+		return nil
+	}
+	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // io.EOF is never wrapped here
+		d.fault(path, "has something behind its end")
+		return nil
+	}
+	return members
+}
+
+// fill reads members into the struct v.
+func (d *decoder) fill(path string, members map[string]json.RawMessage, v reflect.Value) {
+	byName := make(map[string]reflect.Value)
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		byName[name] = v.Field(i)
+	}
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		at := join(path, name)
+		field, ok := byName[name]
+		if why, is := later[at]; is {
+			d.fault(at, "%s", why)
+		} else if !ok {
+			d.fault(at, "is not a setting")
+		} else {
+			d.value(at, members[name], field)
+		}
+	}
+}
+
+var (
+	timeType     = reflect.TypeFor[*time.Time]()
+	durationType = reflect.TypeFor[Duration]()
+)
+
+// value reads one setting.
+func (d *decoder) value(at string, raw json.RawMessage, v reflect.Value) {
+	null := bytes.Equal(raw, []byte("null"))
+	switch {
+	case v.Type() == timeType:
+		if null {
+			v.SetZero()
+			return
+		}
+		var t time.Time
+		if err := json.Unmarshal(raw, &t); err != nil {
+			d.fault(at, "must be a time like 2026-05-01T18:00:00Z")
+			return
+		}
+		t = t.UTC().Truncate(time.Millisecond)
+		v.Set(reflect.ValueOf(&t))
+		return
+	case null:
+		d.fault(at, "must not be null")
+		return
+	case v.Kind() == reflect.Struct:
+		d.fill(at, d.object(at, raw), v)
+		return
+	case v.Kind() == reflect.Slice:
+		d.slice(at, raw, v)
+		return
+	}
+	if err := json.Unmarshal(raw, v.Addr().Interface()); err != nil {
+		switch {
+		case v.Type() == durationType:
+			d.fault(at, "must be a duration like 5m or 750ms")
+		case v.Kind() == reflect.String:
+			d.fault(at, "must be a string")
+		case v.CanFloat():
+			d.fault(at, "must be a number")
+		default:
+			d.fault(at, "must be a whole number")
+		}
+	}
+}
+
+// mostElements bounds a list in the settings.
+const mostElements = 1000
+
+func (d *decoder) slice(at string, raw json.RawMessage, v reflect.Value) {
+	var elements []json.RawMessage
+	if err := json.Unmarshal(raw, &elements); err != nil {
+		d.fault(at, "must be a list")
+		return
+	}
+	if len(elements) > mostElements {
+		d.fault(at, "must have at most %d elements", mostElements)
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(elements), len(elements))
+	for i, e := range elements {
+		d.value(fmt.Sprintf("%s[%d]", at, i), e, out.Index(i))
+	}
+	v.Set(out)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func list[T ~string](all []T) string {
+	s := make([]string, len(all))
+	for i, v := range all {
+		s[i] = string(v)
+	}
+	return strings.Join(s, ", ")
+}

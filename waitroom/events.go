@@ -1,0 +1,229 @@
+package waitroom
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// AuditRecord is one deed of an operator, or of the schedule.
+type AuditRecord struct {
+	ID     string    `json:"id"` // for the next page
+	At     time.Time `json:"at"` // the event's clock
+	By     string    `json:"by"`
+	What   string    `json:"what"`   // create, patch, delete, admit, block, revoke, state
+	Before string    `json:"before"` // what it was, as the deed has it
+	After  string    `json:"after"`
+}
+
+// Create makes an event. Its state is the given one, or follows the schedule; an
+// event without opens_at is open then. Errors: ErrExists, *InvalidError,
+// ErrUnavailable.
+func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (Event, error) {
+	s = s.Defaults()
+	if err := s.Validate(); err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	if state != "" && !slices.Contains(states, state) {
+		return Event{}, &InvalidError{Fields: []FieldError{{Field: "state", Detail: "must be one of " + list(states)}}}
+	}
+	doc, err := json.Marshal(s)
+	if err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	// Listed first: an id without an event is skipped, an event without an id is lost.
+	bounded, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if err := l.rdb.SAdd(bounded, l.keys.index(), string(s.ID)).Err(); err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, unavailable(err))
+	}
+	args := append([]any{newID(), by, string(state), string(doc)}, scriptFields(s)...)
+	r, err := l.call(ctx, scriptCreate, s.ID, nil, args...)
+	if err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	if r.outcome == outcomeExists {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, ErrExists)
+	}
+	return l.Event(ctx, s.ID)
+}
+
+// patchTries bounds how often a patch is made again on settings that changed
+// under it.
+const patchTries = 10
+
+// Patch changes any part of the settings, and the state; what it does not name
+// stays. Errors: *InvalidError, ErrNoEvent, ErrUnavailable.
+func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (Event, error) {
+	for range patchTries {
+		old, err := l.Event(ctx, id)
+		if err != nil {
+			return Event{}, fmt.Errorf("patch: %w", err)
+		}
+		s, state, err := decodeOver(old.Settings, patch)
+		if err != nil {
+			return Event{}, fmt.Errorf("patch %s: %w", id, err)
+		}
+		if s.ID != id {
+			return Event{}, &InvalidError{Fields: []FieldError{{Field: "id", Detail: "cannot be changed"}}}
+		}
+		doc, err := json.Marshal(s)
+		if err != nil {
+			return Event{}, fmt.Errorf("patch %s: %w", id, err)
+		}
+		args := append([]any{newID(), by, string(state), string(doc), old.Version}, scriptFields(s)...)
+		r, err := l.call(ctx, scriptPatch, id, nil, args...)
+		if err != nil {
+			return Event{}, fmt.Errorf("patch: %w", err)
+		}
+		if r.outcome != outcomeConflict {
+			return l.Event(ctx, id)
+		}
+	}
+	return Event{}, fmt.Errorf("patch %s: it changed %d times meanwhile: %w", id, patchTries, ErrBusy)
+}
+
+// Delete ends an event for good; only its audit trail stays. Errors: ErrNoEvent,
+// ErrUnavailable.
+func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
+	nodes, err := l.nodes(ctx, id)
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", id, err)
+	}
+	var here []string
+	for _, n := range nodes {
+		here = append(here, l.keys.here(id, n))
+	}
+	if _, err := l.call(ctx, scriptDelete, id, here, newID(), by); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	l.forget(id)
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if err := l.rdb.SRem(ctx, l.keys.index(), string(id)).Err(); err != nil {
+		return fmt.Errorf("delete %s: %w", id, unavailable(err))
+	}
+	return nil
+}
+
+// Event is an event as it is now. Errors: ErrNoEvent, ErrUnavailable.
+func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
+	r, err := l.call(ctx, scriptEvent, id, nil)
+	if err != nil {
+		return Event{}, err
+	}
+	if err := r.want(10); err != nil {
+		return Event{}, fmt.Errorf("event %s: %w", id, err)
+	}
+	n, err := numbers(r.rest[0], r.rest[1], r.rest[2], r.rest[6], r.rest[7], r.rest[9])
+	if err != nil {
+		return Event{}, fmt.Errorf("event %s: %w", id, err)
+	}
+	e := Event{
+		State: State(r.rest[4]), Reason: r.rest[5],
+		Waiting: n[0], Inside: n[1], Now: millis(n[2]), Version: n[3], Epoch: n[4], Admitted: n[5],
+	}
+	if err := json.Unmarshal([]byte(r.rest[3]), &e.Settings); err != nil {
+		return Event{}, fmt.Errorf("event %s: settings: %w", id, unavailable(err))
+	}
+	return e, nil
+}
+
+// Events are all events, by id. Errors: ErrUnavailable.
+func (l *Line) Events(ctx context.Context) ([]Event, error) {
+	bounded, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	ids, err := l.rdb.SMembers(bounded, l.keys.index()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", unavailable(err))
+	}
+	slices.Sort(ids)
+	events := make([]Event, 0, len(ids))
+	for _, id := range ids {
+		e, err := l.Event(ctx, EventID(id))
+		if errors.Is(err, ErrNoEvent) {
+			continue // listed by a Create that is on its way, or was cut off
+		}
+		if err != nil {
+			return nil, fmt.Errorf("events: %w", err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// mostAudit bounds one page of the audit trail.
+const mostAudit = 1000
+
+// Audit is a page of an event's trail, oldest first, behind the record with the id
+// after ("": from the beginning). The trail outlives its event; an unknown event
+// has an empty one. Errors: *InvalidError (a bad after), ErrUnavailable.
+func (l *Line) Audit(ctx context.Context, id EventID, after string, limit int) ([]AuditRecord, error) {
+	start := "-"
+	if after != "" {
+		var ms, n uint64
+		if _, err := fmt.Sscanf(after, "%d-%d", &ms, &n); err != nil || after != fmt.Sprintf("%d-%d", ms, n) {
+			return nil, &InvalidError{Fields: []FieldError{{Field: "after", Detail: "must be the id of a record"}}}
+		}
+		start = "(" + after
+	}
+	if limit < 1 || limit > mostAudit {
+		limit = mostAudit
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	msgs, err := l.rdb.XRangeN(ctx, l.keys.audit(id), start, "+", int64(limit)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("audit of %s: %w", id, unavailable(err))
+	}
+	records := make([]AuditRecord, len(msgs))
+	for i, m := range msgs {
+		records[i] = auditRecord(m)
+	}
+	return records, nil
+}
+
+func auditRecord(m redis.XMessage) AuditRecord {
+	text := func(name string) string {
+		s, _ := m.Values[name].(string)
+		return s
+	}
+	ms, _ := strconv.ParseInt(text("at"), 10, 64)
+	return AuditRecord{
+		ID: m.ID, At: millis(ms), By: text("by"), What: text("what"),
+		Before: text("before"), After: text("after"),
+	}
+}
+
+// ShiftClock moves an event's clock ahead of the store's, for rehearsals and tests:
+// deadlines come at once, order stays. Errors: ErrNoEvent, ErrUnavailable.
+func (l *Line) ShiftClock(ctx context.Context, id EventID, ahead time.Duration) error {
+	if _, err := l.call(ctx, scriptShift, id, nil, ahead.Milliseconds()); err != nil {
+		return fmt.Errorf("shift clock: %w", err)
+	}
+	return nil
+}
+
+// scriptFields are the settings that scripts read, as names and values.
+func scriptFields(s Settings) []any {
+	ms := func(d Duration) int64 { return time.Duration(d).Milliseconds() }
+	at := func(t *time.Time) int64 {
+		if t == nil {
+			return 0
+		}
+		return t.UnixMilli()
+	}
+	return []any{
+		"rate_per_s", strconv.FormatFloat(s.RatePerS, 'f', -1, 64),
+		"burst", s.Burst, "max_active", s.MaxActive,
+		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
+		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
+		"lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
+	}
+}

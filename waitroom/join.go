@@ -1,0 +1,218 @@
+package waitroom
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// JoinRequest asks for a place in an event's line.
+type JoinRequest struct {
+	Event EventID
+	// Receipt is the place token of somebody who has been here; empty, damaged or
+	// foreign ones count as none.
+	Receipt string
+	// Subject is the site's own sub, where identity is jwt; else empty.
+	Subject string
+	// Mobile is true for a phone, whose grace is the longer one.
+	Mobile bool
+}
+
+// joinCall is one person's part of a join batch.
+type joinCall struct {
+	placeCall
+	fresh bool // the entry's id was made for this call
+}
+
+// placeCall is one person's part of a poll batch.
+type placeCall struct {
+	entry   EntryID
+	seq     Seq // of the receipt; 0 without one
+	mobile  bool
+	subject string
+}
+
+// placeReply is what the store says of one entry, in the words of common.lua.
+type placeReply string
+
+// flags are the call's flags as the scripts take them.
+func (c joinCall) flags() string {
+	if c.fresh {
+		return "f" + c.placeCall.flags()
+	}
+	return c.placeCall.flags()
+}
+
+func (c placeCall) flags() string {
+	if c.mobile {
+		return "m"
+	}
+	return ""
+}
+
+// encodedSubject is the subject as the store keeps it.
+func (c placeCall) encodedSubject() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(c.subject))
+}
+
+// Join gives a person a place at the end of the line, or the place that they have.
+// Calls at the same time go to the store together. Errors: ErrNoEvent, ErrNotOpen,
+// ErrClosed, ErrBlocked, ErrBusy, ErrUnavailable.
+func (l *Line) Join(ctx context.Context, req JoinRequest) (Place, error) {
+	c := joinCall{placeCall: placeCall{mobile: req.Mobile, subject: req.Subject}}
+	if req.Subject != "" {
+		c.entry = l.entryOf(req.Event, req.Subject)
+	}
+	if req.Receipt != "" {
+		rc, err := l.readReceipt(req.Event, req.Receipt)
+		if err == nil && (c.entry == "" || c.entry == rc.Entry) {
+			c.entry, c.seq = rc.Entry, rc.Seq
+		}
+	}
+	if c.entry == "" {
+		c.entry, c.fresh = EntryID(newID()), true
+	}
+	r, err := l.joins.do(ctx, req.Event, c)
+	if err != nil {
+		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
+	}
+	p, err := l.place(req.Event, c.placeCall, r)
+	if err != nil {
+		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
+	}
+	p.Created = p.Created || c.fresh // the answer may be of a call that was sent again
+	l.saw(req.Event, p.Seq)
+	return p, nil
+}
+
+// Place says where the holder of a receipt stands. It renews the grace of somebody
+// who is away, and puts a place back that the store has lost. A place that ended is
+// an answer, not an error. Errors: ErrTokenInvalid, ErrWrongEvent, ErrNoEvent,
+// ErrNoEntry, ErrBlocked, ErrBusy, ErrUnavailable.
+func (l *Line) Place(ctx context.Context, event EventID, token string) (Place, error) {
+	rc, err := l.readReceipt(event, token)
+	if err != nil {
+		return Place{}, fmt.Errorf("place: %w", err)
+	}
+	return l.poll(ctx, event, placeCall{entry: rc.Entry, seq: rc.Seq, mobile: rc.Mobile})
+}
+
+// PlaceOf says where one of the site's own subjects stands, as Place does.
+func (l *Line) PlaceOf(ctx context.Context, event EventID, subject string) (Place, error) {
+	return l.poll(ctx, event, placeCall{entry: l.entryOf(event, subject), subject: subject})
+}
+
+func (l *Line) poll(ctx context.Context, event EventID, c placeCall) (Place, error) {
+	r, err := l.places.do(ctx, event, c)
+	if err != nil {
+		return Place{}, fmt.Errorf("place in %s: %w", event, err)
+	}
+	p, err := l.place(event, c, r)
+	if err != nil {
+		return Place{}, fmt.Errorf("place in %s: %w", event, err)
+	}
+	return p, nil
+}
+
+// sendJoins is the one caller of join.lua.
+func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) ([]placeReply, error) {
+	args := make([]any, 0, 1+4*len(calls))
+	args = append(args, int64(l.highest(event)))
+	for _, c := range calls {
+		args = append(args, string(c.entry), int64(c.seq), c.flags(), c.encodedSubject())
+	}
+	r, err := l.call(ctx, scriptJoin, event, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	return placeReplies(r, len(calls))
+}
+
+// sendPlaces is the one caller of place.lua.
+func (l *Line) sendPlaces(ctx context.Context, event EventID, calls []placeCall) ([]placeReply, error) {
+	args := make([]any, 0, 4*len(calls))
+	for _, c := range calls {
+		args = append(args, string(c.entry), int64(c.seq), c.flags(), c.encodedSubject())
+	}
+	r, err := l.call(ctx, scriptPlace, event, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	return placeReplies(r, len(calls))
+}
+
+func placeReplies(r reply, n int) ([]placeReply, error) {
+	if r.outcome != outcomeOK {
+		return nil, r.odd()
+	}
+	if len(r.rest) != n {
+		return nil, unavailable(fmt.Errorf("%d answers to %d questions", len(r.rest), n))
+	}
+	rs := make([]placeReply, n)
+	for i, s := range r.rest {
+		rs[i] = placeReply(s)
+	}
+	return rs, nil
+}
+
+// place turns the store's answer into a Place, or into the error that it means.
+func (l *Line) place(event EventID, c placeCall, r placeReply) (Place, error) {
+	p, err := parsePlace(event, c.entry, r)
+	if err != nil {
+		return Place{}, err
+	}
+	p.Receipt = l.signer.sign(receipt{Event: event, Entry: c.entry, Seq: p.Seq, Mobile: c.mobile})
+	return p, nil
+}
+
+var errReply = errors.New("damaged reply")
+
+// parsePlace reads one answer of join.lua or place.lua.
+func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
+	kind, rest, _ := strings.Cut(string(r), " ")
+	p := Place{Event: event, Entry: entry}
+	damaged := unavailable(fmt.Errorf("%w: %q", errReply, string(r)))
+	switch kind {
+	case "-":
+		return Place{}, ErrNoEntry
+	case "b":
+		return Place{}, ErrBlocked
+	case "not_open":
+		return Place{}, ErrNotOpen
+	case "closed":
+		return Place{}, ErrClosed
+	case "c", "w", "r":
+		n, err := numbers(rest)
+		if err != nil {
+			return Place{}, damaged
+		}
+		p.Seq, p.State, p.Created = Seq(n[0]), EntryWaiting, kind == "c"
+		return p, nil
+	case "e":
+		state, seq, _ := strings.Cut(rest, " ")
+		n, err := numbers(seq)
+		if err != nil {
+			return Place{}, damaged
+		}
+		p.Seq, p.State = Seq(n[0]), EntryState(state)
+		return p, nil
+	case "g":
+		i := strings.LastIndexByte(rest, ' ')
+		if i < 0 {
+			return Place{}, damaged
+		}
+		n, err := numbers(rest[i+1:])
+		if err != nil {
+			return Place{}, damaged
+		}
+		g, err := parsePacked(event, string(entry), rest[:i], n[0])
+		if err != nil {
+			return Place{}, err
+		}
+		p.Seq, p.State, p.Grant = g.Seq, g.State, g
+		return p, nil
+	}
+	return Place{}, damaged
+}

@@ -1,0 +1,39 @@
+package waitroom
+
+// keys spells every key of the store. All keys of an event share the hash tag
+// {event}, so that one script works on one slot of a cluster.
+type keys struct{ prefix string }
+
+// index is the set of the ids of all events; it stands outside the tags.
+func (k keys) index() string { return k.prefix + ":events" }
+
+func (k keys) of(e EventID, name string) string {
+	return k.prefix + ":{" + string(e) + "}:" + name
+}
+
+func (k keys) meta(e EventID) string    { return k.of(e, "meta") }    // hash: settings, state, counters, cap
+func (k keys) line(e EventID) string    { return k.of(e, "line") }    // zset: entry → seq
+func (k keys) away(e EventID) string    { return k.of(e, "away") }    // zset: entry → end of its grace, ms
+func (k keys) grants(e EventID) string  { return k.of(e, "grants") }  // hash: entry → "jti seq admitted_s claim_ms state subject"
+func (k keys) jtis(e EventID) string    { return k.of(e, "jtis") }    // hash: jti → entry, "!completed" or "!revoked"
+func (k keys) claims(e EventID) string  { return k.of(e, "claims") }  // zset: entry → end of claim or session, ms; its size is inside
+func (k keys) ended(e EventID) string   { return k.of(e, "ended") }   // hash: entry → "state seq"
+func (k keys) blocked(e EventID) string { return k.of(e, "blocked") } // set of entries
+func (k keys) subs(e EventID) string    { return k.of(e, "subs") }    // hash: waiting entry → subject, base64url (identity jwt only)
+func (k keys) nodes(e EventID) string   { return k.of(e, "nodes") }   // zset: node → end of its heartbeat, ms
+func (k keys) reqs(e EventID) string    { return k.of(e, "reqs") }    // hash: ring of the last requests and their answers
+func (k keys) feed(e EventID) string    { return k.of(e, "feed") }    // stream of departures and changes
+func (k keys) audit(e EventID) string   { return k.of(e, "audit") }   // stream of what operators did
+func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: what a deleted event leaves behind
+
+// here is the set of entries whose sockets a node holds.
+func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node) }
+
+// all is the KEYS of every script, in the order in which scripts/common.lua
+// names them; a script that needs more takes it after these.
+func (k keys) all(e EventID, more ...string) []string {
+	return append([]string{
+		k.meta(e), k.line(e), k.away(e), k.grants(e), k.jtis(e), k.claims(e), k.ended(e),
+		k.blocked(e), k.subs(e), k.nodes(e), k.reqs(e), k.feed(e), k.audit(e), k.grave(e),
+	}, more...)
+}

@@ -1,0 +1,172 @@
+package waitroom
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+)
+
+// Config is what a Line needs to know besides its store.
+type Config struct {
+	// Prefix begins every key. Default "wr"; no braces.
+	Prefix string
+	// Node names this process among those that share the store. Default random; at
+	// most 64 characters, no blanks.
+	Node string
+	// ReceiptKeys sign and verify receipts: the first signs, all verify. At least
+	// one, each of at least 32 bytes.
+	ReceiptKeys [][]byte
+	// SubjectKey makes entry ids out of the site's subjects. It must stay the same
+	// for an event's whole life. Default: derived from the last receipt key.
+	SubjectKey []byte
+	// CallTimeout bounds each call of the store, resending included. Default 2s.
+	CallTimeout time.Duration
+	// Batch is the most joins or polls that go in one call. Default 64, at most 256.
+	Batch int
+	// Queue is the most callers of one event that wait for a call to go out; more
+	// are refused with ErrBusy. Default 20,000.
+	Queue int
+}
+
+// Validate names everything that is wrong, field by field.
+func (c Config) Validate() error {
+	var errs []error
+	if strings.ContainsAny(c.Prefix, "{}") {
+		errs = append(errs, fmt.Errorf("prefix %q: braces are for hash tags", c.Prefix))
+	}
+	if len(c.ReceiptKeys) == 0 {
+		errs = append(errs, errors.New("receipt keys: at least one is needed"))
+	}
+	for i, k := range c.ReceiptKeys {
+		if len(k) < 32 {
+			errs = append(errs, fmt.Errorf("receipt key %d: %d bytes, at least 32 are needed", i, len(k)))
+		}
+	}
+	if c.SubjectKey != nil && len(c.SubjectKey) < 32 {
+		errs = append(errs, fmt.Errorf("subject key: %d bytes, at least 32 are needed", len(c.SubjectKey)))
+	}
+	if strings.ContainsAny(c.Node, " \n") || len(c.Node) > 64 {
+		errs = append(errs, fmt.Errorf("node %q: at most 64 characters without blanks", c.Node))
+	}
+	if c.CallTimeout < 0 {
+		errs = append(errs, fmt.Errorf("call timeout %v: must not be negative", c.CallTimeout))
+	}
+	if c.Batch < 0 || c.Batch > 256 {
+		errs = append(errs, fmt.Errorf("batch %d: must be 1 to 256", c.Batch))
+	}
+	if c.Queue < 0 {
+		errs = append(errs, fmt.Errorf("queue %d: must not be negative", c.Queue))
+	}
+	return errors.Join(errs...)
+}
+
+// Line is every event's line in one store. All its methods may be called
+// concurrently, from any number of processes on the same store.
+type Line struct {
+	cfg    Config
+	rdb    redis.UniversalClient
+	log    *zap.Logger
+	keys   keys
+	signer receipts
+
+	joins  *batcher[EventID, joinCall, placeReply]
+	places *batcher[EventID, placeCall, placeReply]
+
+	// seen is the highest sequence this process was ever given, by event. A store
+	// whose counter is behind it has lost writes, and starts a new epoch.
+	mu   sync.Mutex
+	seen map[EventID]Seq
+}
+
+// New makes a Line; it connects to nothing.
+func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("line: %w", err)
+	}
+	cfg.Prefix = cmp.Or(cfg.Prefix, "wr")
+	cfg.Node = cmp.Or(cfg.Node, newID())
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, 2*time.Second)
+	cfg.Batch = cmp.Or(cfg.Batch, 64)
+	cfg.Queue = cmp.Or(cfg.Queue, 20_000)
+	if cfg.SubjectKey == nil {
+		m := hmac.New(sha256.New, cfg.ReceiptKeys[len(cfg.ReceiptKeys)-1])
+		m.Write([]byte("waitroom subject key"))
+		cfg.SubjectKey = m.Sum(nil)
+	}
+	l := &Line{
+		cfg:    cfg,
+		rdb:    rdb,
+		log:    log.Named("line"),
+		keys:   keys{prefix: cfg.Prefix},
+		signer: receipts{keys: cfg.ReceiptKeys},
+		seen:   make(map[EventID]Seq),
+	}
+	l.joins = newBatcher(cfg.Batch, cfg.Queue, l.sendJoins)
+	l.places = newBatcher(cfg.Batch, cfg.Queue, l.sendPlaces)
+	return l, nil
+}
+
+// Node is this process's name.
+func (l *Line) Node() string { return l.cfg.Node }
+
+// Ping says whether the store answers: nil, or ErrUnavailable.
+func (l *Line) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if err := l.rdb.Ping(ctx).Err(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// entryOf is the entry of one of the site's own subjects: the same person is the
+// same entry on every device, and the id does not tell the subject.
+func (l *Line) entryOf(event EventID, subject string) EntryID {
+	m := hmac.New(sha256.New, l.cfg.SubjectKey)
+	m.Write([]byte(event))
+	m.Write([]byte{0})
+	m.Write([]byte(subject))
+	return EntryID(base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:entryBytes]))
+}
+
+// saw remembers the highest sequence of an event.
+func (l *Line) saw(event EventID, s Seq) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s > l.seen[event] {
+		l.seen[event] = s
+	}
+}
+
+func (l *Line) highest(event EventID) Seq {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[event]
+}
+
+func (l *Line) forget(event EventID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.seen, event)
+}
+
+// entryBytes is the size of an entry id before encoding: 96 bits.
+const entryBytes = 12
+
+// newID is 96 random bits, base64url: an anonymous entry's id, or a request's.
+func newID() string {
+	var b [entryBytes]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}

@@ -1,0 +1,107 @@
+package waitroom
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// PromoteRequest asks to let the front of the line in.
+type PromoteRequest struct {
+	Event EventID
+	// Fence is the number of the caller's leadership.
+	Fence int64
+	// N is how many to let in this tick, as the law decided; the opening's burst
+	// comes on top, once. At most 5,000 count.
+	N int
+}
+
+// Promotion is what a promote did, and the line as it is after it.
+type Promotion struct {
+	Grants []Grant
+	State  State
+	// Waiting and Inside are counts after the promotion.
+	Waiting, Inside int64
+	// RatePerS is the event's own cap.
+	RatePerS float64
+	// Reason is what kept the number below N: rate_cap, max_active, empty, not_open,
+	// fenced, or nothing.
+	Reason string
+	// Now is the event's clock.
+	Now time.Time
+}
+
+// mostGrants bounds one promote or admit call.
+const mostGrants = 5000
+
+// Promote moves people from the front of the line to the grants, as far as the
+// cap allows. A call that is sent again has one effect. Errors: ErrFenced (the
+// Promotion still tells the line's state), ErrNoEvent, ErrUnavailable.
+func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
+	n := max(0, min(req.N, mostGrants))
+	r, err := l.call(ctx, scriptPromote, req.Event, nil, req.Fence, n, newID())
+	if err == nil {
+		err = r.want(6)
+	}
+	if err != nil {
+		return Promotion{}, fmt.Errorf("promote in %s: %w", req.Event, err)
+	}
+	p := Promotion{State: State(r.rest[1]), Reason: string(r.outcome)}
+	if p.Grants, err = parseGrants(req.Event, r.rest[0]); err != nil {
+		return Promotion{}, fmt.Errorf("promote in %s: %w", req.Event, err)
+	}
+	counts, err := numbers(r.rest[2], r.rest[3], r.rest[5])
+	if err != nil {
+		return Promotion{}, fmt.Errorf("promote in %s: %w", req.Event, err)
+	}
+	p.Waiting, p.Inside, p.Now = counts[0], counts[1], millis(counts[2])
+	if p.RatePerS, err = strconv.ParseFloat(r.rest[4], 64); err != nil {
+		return Promotion{}, fmt.Errorf("promote in %s: rate: %w", req.Event, unavailable(err))
+	}
+	if r.outcome == outcomeFenced {
+		return p, fmt.Errorf("promote in %s with fence %d: %w", req.Event, req.Fence, ErrFenced)
+	}
+	return p, nil
+}
+
+// AdmitRequest lets people in by hand.
+type AdmitRequest struct {
+	// RequestID makes a repetition harmless. Default random.
+	RequestID string
+	// Count is how many from the front, or Entry is who; never both.
+	Count int
+	Entry EntryID
+	// By is the operator, for the audit trail.
+	By string
+}
+
+// Admit lets people in by hand: outside the rate, inside max_active. It may let in
+// fewer than Count, also none. Errors: ErrNoEntry (a named entry that does not
+// wait), ErrFull, ErrClosed, ErrNoEvent, ErrUnavailable, *InvalidError.
+func (l *Line) Admit(ctx context.Context, event EventID, req AdmitRequest) ([]Grant, error) {
+	if (req.Count > 0) == (req.Entry != "") || req.Count < 0 || req.Count > mostGrants {
+		return nil, &InvalidError{Fields: []FieldError{{Field: "count", Detail: fmt.Sprintf("give a count of 1 to %d, or an entry_id", mostGrants)}}}
+	}
+	id := cmp.Or(req.RequestID, newID())
+	r, err := l.call(ctx, scriptAdmit, event, nil, id, req.Count, string(req.Entry), req.By)
+	if err != nil {
+		return nil, fmt.Errorf("admit in %s: %w", event, err)
+	}
+	switch r.outcome { //nolint:exhaustive // the outcomes of admit.lua; the rest is odd
+	case outcomeOK:
+		if err := r.want(1); err != nil {
+			return nil, fmt.Errorf("admit in %s: %w", event, err)
+		}
+		return parseGrants(event, r.rest[0])
+	case outcomeNoEntry:
+		return nil, fmt.Errorf("admit in %s: %w", event, ErrNoEntry)
+	case outcomeFull:
+		return nil, fmt.Errorf("admit in %s: %w", event, ErrFull)
+	case outcomeClosed:
+		return nil, fmt.Errorf("admit in %s: %w", event, ErrClosed)
+	default:
+		return nil, fmt.Errorf("admit in %s: %w", event, r.odd())
+	}
+}

@@ -1,0 +1,110 @@
+package waitroom
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+)
+
+// A receipt is base64url (no padding) of
+//
+//	version (1) ‖ flags ‖ uvarint seq ‖ entry (12 bytes) ‖ event ‖ mac (16 bytes)
+//
+// where mac is the first half of HMAC-SHA256 over a label and all that stands
+// before it. Fans see an opaque string of about 65 characters.
+const (
+	receiptVersion = 1
+	receiptMobile  = 1 // flag: a phone, whose grace is the longer one
+	receiptMAC     = 16
+	receiptLongest = 256 // characters; the longest that we make has 135
+	seqLimit       = 1 << 53
+)
+
+// receipt is what a place token says.
+type receipt struct {
+	Event  EventID
+	Entry  EntryID
+	Seq    Seq
+	Mobile bool
+}
+
+// receipts signs with the first key and verifies with all.
+type receipts struct{ keys [][]byte }
+
+func (r receipts) mac(key, payload []byte) []byte {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte("waitroom receipt\x00"))
+	m.Write(payload)
+	return m.Sum(nil)[:receiptMAC]
+}
+
+// sign makes the token; the entry must be one of ours.
+func (r receipts) sign(rc receipt) string {
+	b := make([]byte, 0, 96)
+	var flags byte
+	if rc.Mobile {
+		flags |= receiptMobile
+	}
+	b = append(b, receiptVersion, flags)
+	b = binary.AppendUvarint(b, uint64(max(rc.Seq, 0)))
+	b, err := base64.RawURLEncoding.AppendDecode(b, []byte(rc.Entry))
+	if err != nil {
+		return "" // an entry that no version of ours made has no receipt
+	}
+	b = append(b, rc.Event...)
+	b = append(b, r.mac(r.keys[0], b)...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// read verifies a token: ErrTokenInvalid unless it is exactly what sign makes.
+func (r receipts) read(token string) (receipt, error) {
+	if len(token) > receiptLongest {
+		return receipt{}, fmt.Errorf("receipt of %d characters: %w", len(token), ErrTokenInvalid)
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(b) < 2+1+entryBytes+1+receiptMAC {
+		return receipt{}, fmt.Errorf("receipt: %w", ErrTokenInvalid)
+	}
+	payload, mac := b[:len(b)-receiptMAC], b[len(b)-receiptMAC:]
+	good := false
+	for _, k := range r.keys {
+		good = hmac.Equal(r.mac(k, payload), mac) || good
+	}
+	if !good {
+		return receipt{}, fmt.Errorf("receipt: signature: %w", ErrTokenInvalid)
+	}
+	if payload[0] != receiptVersion || payload[1]&^receiptMobile != 0 {
+		return receipt{}, fmt.Errorf("receipt: version %d: %w", payload[0], ErrTokenInvalid)
+	}
+	seq, n := binary.Uvarint(payload[2:])
+	rest := payload[2+max(n, 0):]
+	if n <= 0 || seq == 0 || seq >= seqLimit || len(rest) <= entryBytes {
+		return receipt{}, fmt.Errorf("receipt: sequence: %w", ErrTokenInvalid)
+	}
+	return receipt{
+		Event:  EventID(rest[entryBytes:]),
+		Entry:  EntryID(base64.RawURLEncoding.EncodeToString(rest[:entryBytes])),
+		Seq:    Seq(seq), //nolint:gosec // below 2^53, see above
+		Mobile: payload[1]&receiptMobile != 0,
+	}, nil
+}
+
+// ReadReceipt verifies a place token without asking the store. Errors:
+// ErrTokenInvalid, and ErrWrongEvent for a good one of another event.
+func (l *Line) ReadReceipt(event EventID, token string) (EntryID, Seq, error) {
+	rc, err := l.readReceipt(event, token)
+	return rc.Entry, rc.Seq, err
+}
+
+func (l *Line) readReceipt(event EventID, token string) (receipt, error) {
+	rc, err := l.signer.read(token)
+	if err != nil {
+		return receipt{}, err
+	}
+	if rc.Event != event {
+		return receipt{}, fmt.Errorf("receipt for %s: %w", event, ErrWrongEvent)
+	}
+	return rc, nil
+}

@@ -1,0 +1,132 @@
+package waitroom
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed scripts/*.lua
+var scriptFiles embed.FS
+
+// script is a Lua file behind common.lua; its head says what it takes and answers.
+func script(name string) *redis.Script {
+	var src strings.Builder
+	for _, file := range []string{"common", name} {
+		b, err := scriptFiles.ReadFile("scripts/" + file + ".lua")
+		if err != nil {
+			panic(err) // a file of this package is missing from the build
+		}
+		src.Write(b)
+	}
+	return redis.NewScript(src.String())
+}
+
+var (
+	scriptAdmit   = script("admit")
+	scriptAway    = script("away")
+	scriptBlock   = script("block")
+	scriptCreate  = script("create")
+	scriptDelete  = script("delete")
+	scriptEnter   = script("enter")
+	scriptEvent   = script("event")
+	scriptFinish  = script("finish")
+	scriptHere    = script("here")
+	scriptJoin    = script("join")
+	scriptLeave   = script("leave")
+	scriptLost    = script("lost")
+	scriptPatch   = script("patch")
+	scriptPlace   = script("place")
+	scriptPromote = script("promote")
+	scriptShift   = script("shift")
+	scriptSweep   = script("sweep")
+)
+
+// outcome is the name that a script gives to how it went.
+type outcome string
+
+// The outcomes; the head of each script says which it has.
+const (
+	outcomeOK        outcome = "ok"
+	outcomeNoEvent   outcome = "no_event"
+	outcomeExists    outcome = "exists"
+	outcomeConflict  outcome = "conflict"
+	outcomeFenced    outcome = "fenced"
+	outcomeNoEntry   outcome = "no_entry"
+	outcomeFull      outcome = "full"
+	outcomeClosed    outcome = "closed"
+	outcomeUnknown   outcome = "unknown"
+	outcomeEntered   outcome = "entered"
+	outcomeInside    outcome = "inside"
+	outcomeExpired   outcome = "expired"
+	outcomeCompleted outcome = "completed"
+	outcomeRevoked   outcome = "revoked"
+	outcomeKnown     outcome = "known"
+	outcomeNew       outcome = "new"
+	outcomeStale     outcome = "stale"
+	outcomeMore      outcome = "more"
+	outcomeDone      outcome = "done"
+	outcomeAlive     outcome = "alive"
+)
+
+// reply is a script's answer: its outcome and the strings behind it.
+type reply struct {
+	outcome outcome
+	rest    []string
+}
+
+// call runs a script on an event's keys. Errors: ErrNoEvent and ErrUnavailable,
+// both wrapped, or the ctx's own.
+func (l *Line) call(ctx context.Context, s *redis.Script, event EventID, more []string, args ...any) (reply, error) {
+	bounded, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	fields, err := s.Run(bounded, l.rdb, l.keys.all(event, more...), args...).StringSlice()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return reply{}, context.Cause(ctx)
+	case err != nil:
+		return reply{}, unavailable(err)
+	case len(fields) == 0:
+		return reply{}, unavailable(errors.New("empty reply"))
+	case outcome(fields[0]) == outcomeNoEvent:
+		l.forget(event)
+		return reply{}, fmt.Errorf("event %s: %w", event, ErrNoEvent)
+	}
+	return reply{outcome: outcome(fields[0]), rest: fields[1:]}, nil
+}
+
+// want is an error unless the reply has at least n strings behind its outcome.
+func (r reply) want(n int) error {
+	if len(r.rest) < n {
+		return unavailable(fmt.Errorf("reply %q has %d fields, want %d", r.outcome, len(r.rest), n))
+	}
+	return nil
+}
+
+// odd is the error for an outcome that the caller does not know.
+func (r reply) odd() error { return unavailable(fmt.Errorf("unknown outcome %q", r.outcome)) }
+
+// unavailable wraps a fault of the store.
+func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+// numbers reads whole numbers, all or none.
+func numbers(fields ...string) ([]int64, error) {
+	ns := make([]int64, len(fields))
+	for i, f := range fields {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return nil, unavailable(fmt.Errorf("reply: %q is no number", f))
+		}
+		ns[i] = n
+	}
+	return ns, nil
+}
+
+// millis is a moment of the store.
+func millis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

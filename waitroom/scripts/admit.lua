@@ -1,0 +1,40 @@
+-- admit: an operator lets people in by hand: outside the rate, inside max_active.
+-- KEYS: as common.lua says.
+-- ARGV: 1 request id  2 count (0 with an entry)  3 entry (empty with a count)  4 by
+-- Reply: {"ok", lines} as promote's; an entry that has a grant already is answered with it;
+--   fewer than count when the line or the room is smaller
+--   {"no_entry"} the named entry does not wait; {"full"} no room inside; {"closed"}; {"no_event"}
+-- Sent again: the same answer, and nobody more.
+if not load() then return {'no_event'} end
+local id, count, entry, by = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local before = again(id)
+local function answer(...)
+  tell()
+  return {...}
+end
+if before then return answer('ok', before) end
+if E.state == 'closed' then return answer('closed') end
+
+local room = tonumber(call('HGET', META, 'max_active'))
+room = room > 0 and math.max(0, room - call('ZCARD', CLAIMS)) or count + 1
+local picked
+if entry ~= '' then
+  local seq = call('ZSCORE', LINE, entry)
+  if not seq then
+    local g = call('HGET', GRANTS, entry)
+    if not g then return answer('no_entry') end
+    local jti, at, admitted, claim, _, subject = packed(g)
+    return answer('ok', table.concat({entry, at, jti, admitted, claim, subject}, ' '))
+  end
+  if room < 1 then return answer('full') end
+  picked = {entry, seq}
+else
+  if room < 1 then return answer('full') end
+  picked = call('ZRANGE', LINE, 0, math.min(count, room) - 1, 'WITHSCORES')
+end
+local lines = ''
+if #picked > 0 then
+  lines = grant(picked, id)
+  log(by, 'admit', '', lines)
+end
+return answer('ok', lines)

@@ -1,0 +1,251 @@
+-- common.lua stands before every script. Its KEYS are the same for all:
+--   1 meta  2 line  3 away  4 grants  5 jtis  6 claims  7 ended  8 blocked
+--   9 subs  10 nodes  11 reqs  12 feed  13 audit  14 grave  (keys.go says what each is)
+-- A script that takes more says so at its head. Every reply is an array whose
+-- first element names the outcome; "no_event" may come from all of them.
+--
+-- Time is the store's own, in ms, moved by meta's clock_offset_ms, which only
+-- rehearsals set. It makes deadlines; order comes from the counter alone.
+local META, LINE, AWAY, GRANTS, JTIS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local CLAIMS, ENDED, BLOCKED, SUBS, NODES = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local REQS, FEED, AUDIT, GRAVE = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local call, floor = redis.call, math.floor
+
+local FEED_LENGTH, AUDIT_LENGTH = 10000, 10000
+local RING = 8 -- requests whose answers are kept for those that are sent again
+
+-- int writes a number that may be near 2^53 in full.
+local function int(n) return string.format('%.0f', n) end
+
+-- many calls a command with a list of arguments in bounded pieces; size must be
+-- a multiple of what the command takes together.
+local function many(command, key, args)
+  for i = 1, #args, 400 do
+    call(command, key, unpack(args, i, math.min(i + 399, #args)))
+  end
+end
+
+local E -- the event as it is now
+local F -- what this script has to tell the feed
+local V = false -- settings or state have changed
+
+-- clock is the store's time in ms.
+local function clock()
+  local t = call('TIME')
+  return t[1] * 1000 + floor(t[2] / 1000)
+end
+
+-- note adds a line to a list of the feed record.
+local function note(list, line)
+  local l = F[list]
+  if not l then
+    l = {}
+    F[list] = l
+  end
+  l[#l + 1] = line
+end
+
+-- log writes one audit record.
+local function log(by, what, before, after)
+  call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_LENGTH, '*', 'at', int(E.now), 'by', by, 'what', what, 'before', before, 'after', after)
+end
+
+-- epoch begins a new base above everything that was ever given out: this store
+-- has lost sequences that somebody holds.
+local function epoch(above)
+  E.base = math.max(E.now * 1000, above)
+  E.seq = E.base
+  call('HSET', META, 'base', int(E.base), 'seq', int(E.seq))
+  V = true
+end
+
+-- become changes the event's state.
+local function become(state, reason)
+  local before = E.state
+  if state == 'open' and E.opened == 0 then
+    E.opened = 1
+    if (before == 'scheduled' or before == 'lobby') and E.burst > 0 then
+      E.burst_left, E.burst_until = E.burst, E.now + 1000
+    end
+  end
+  E.state, E.version, V = state, E.version + 1, true
+  call('HSET', META, 'state', state, 'reason', reason, 'version', int(E.version), 'opened', E.opened,
+    'burst_left', E.burst_left, 'burst_until', int(E.burst_until))
+end
+
+-- turn makes the one move that the schedule has due. Moments up to E.sched are
+-- done with: an operator has set the state by hand since.
+local function turn()
+  local function due(at) return at > E.sched and at <= E.now end
+  local before, to = E.state, nil
+  if before == 'closed' then return end
+  if due(E.closes_at) then
+    to = 'closed'
+  elseif due(E.opens_at) and (before == 'scheduled' or before == 'lobby') then
+    to = 'open'
+  elseif due(E.lobby_opens_at) and before == 'scheduled' then
+    to = 'lobby'
+  end
+  if to then
+    become(to, 'schedule')
+    log('schedule', 'state', before, to)
+  end
+end
+
+-- load reads the event into E and makes due moves; false when there is none.
+local function load()
+  local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
+    'opened', 'burst', 'burst_left', 'burst_until', 'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity')
+  if not m[1] then return false end
+  E = {
+    state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
+    opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]), opened = tonumber(m[9]),
+    burst = tonumber(m[10]), burst_left = tonumber(m[11]), burst_until = tonumber(m[12]),
+    grace = tonumber(m[14]), grace_mobile = tonumber(m[15]), dead = tonumber(m[16]), identity = m[17],
+  }
+  E.now = clock() + (tonumber(m[13] or '0') or 0)
+  F = {}
+  turn()
+  return true
+end
+
+-- tell writes what happened as one record of the feed, and nothing if nothing did.
+local function tell()
+  local args = {'XADD', FEED, 'MAXLEN', '~', FEED_LENGTH, '*', 'b', int(E.base), 'm', int(E.now)}
+  local bare = #args
+  for _, list in ipairs({'g', 'd', 'r', 'x'}) do
+    if F[list] then
+      args[#args + 1] = list
+      args[#args + 1] = table.concat(F[list], '\n')
+    end
+  end
+  if V then
+    args[#args + 1] = 'v'
+    args[#args + 1] = int(E.version)
+  end
+  if #args > bare then call(unpack(args)) end
+end
+
+-- again is the answer that a request with this id was given, or false.
+local function again(id)
+  local ids = {}
+  for i = 0, RING - 1 do ids[i + 1] = 'i' .. i end
+  local known = call('HMGET', REQS, unpack(ids))
+  for i = 0, RING - 1 do
+    if known[i + 1] == id then return call('HGET', REQS, 'a' .. i) or '' end
+  end
+  return false
+end
+
+-- remember keeps a request's answer for the case that it is sent again.
+local function remember(id, answer)
+  local i = call('HINCRBY', REQS, 'n', 1) % RING
+  call('HSET', REQS, 'i' .. i, id, 'a' .. i, answer)
+end
+
+-- packed splits a grant: jti, seq, admitted (s), claim end (ms), state, subject.
+local function packed(g)
+  return string.match(g, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+end
+
+-- finish ends a grant: its person is inside no longer.
+local function finish(entry, grant, state)
+  local jti, seq = packed(grant)
+  call('HDEL', GRANTS, entry)
+  call('ZREM', CLAIMS, entry)
+  call('HSET', ENDED, entry, state .. ' ' .. seq)
+  if state == 'completed' then
+    call('HSET', JTIS, jti, '!completed')
+  elseif state == 'blocked' then
+    call('HSET', JTIS, jti, '!revoked')
+  else
+    call('HDEL', JTIS, jti)
+  end
+  note('x', entry .. ' ' .. jti .. ' ' .. state)
+end
+
+-- over ends a grant whose time is up, and says how.
+local function over(entry, grant)
+  local _, _, _, _, state = packed(grant)
+  state = state == 'entered' and 'completed' or 'expired'
+  finish(entry, grant, state)
+  return state
+end
+
+-- depart takes an entry out of the line that was not promoted.
+local function depart(entry, seq, state)
+  call('ZREM', LINE, entry)
+  call('ZREM', AWAY, entry)
+  call('HSET', ENDED, entry, state .. ' ' .. seq)
+  if E.identity == 'jwt' then call('HDEL', SUBS, entry) end
+  note('d', entry .. ' ' .. seq .. ' ' .. state)
+end
+
+-- grant moves picked = {entry, score, …} from the line to the grants, and returns
+-- their lines: "entry seq jti admitted_s claim_ms subject".
+local function grant(picked, id)
+  local claim = tonumber(call('HGET', META, 'claim_ttl'))
+  local by = math.ceil((E.now + claim) / 1000) * 1000 -- a token's exp has whole seconds
+  local admitted, by_text = int(floor(E.now / 1000)), int(by)
+  local gone, grants, jtis, claims, lines = {}, {}, {}, {}, {}
+  for i = 1, #picked, 2 do
+    local entry, seq = picked[i], int(tonumber(picked[i + 1]))
+    local n = #gone + 1
+    local jti = id .. '.' .. n
+    local subject = '-'
+    if E.identity == 'jwt' then subject = call('HGET', SUBS, entry) or '-' end
+    gone[n] = entry
+    grants[2 * n - 1], grants[2 * n] = entry, table.concat({jti, seq, admitted, by_text, 'admitted', subject}, ' ')
+    jtis[2 * n - 1], jtis[2 * n] = jti, entry
+    claims[2 * n - 1], claims[2 * n] = by_text, entry
+    lines[n] = table.concat({entry, seq, jti, admitted, by_text, subject}, ' ')
+  end
+  many('ZREM', LINE, gone)
+  many('ZREM', AWAY, gone)
+  if E.identity == 'jwt' then many('HDEL', SUBS, gone) end
+  many('HSET', GRANTS, grants)
+  many('HSET', JTIS, jtis)
+  many('ZADD', CLAIMS, claims)
+  call('HINCRBY', META, 'admitted', #gone)
+  for _, l in ipairs(lines) do note('g', l) end
+  local text = table.concat(lines, '\n')
+  remember(id, text)
+  return text
+end
+
+-- known is where an entry stands, by what the store knows and by the sequence of
+-- its receipt (0: none). Somebody who waits and is away gets a new grace; a place
+-- that the store has lost is put back at the receipt's sequence. The answers:
+--   "w seq"              waits
+--   "r seq"              waits again: was put back just now
+--   "g packed deadline"  holds a grant
+--   "b"                  blocked
+--   "e state seq"        ended
+--   "-"                  nothing is known
+local function known(entry, receipt, mobile, subject)
+  local grace = int(E.now + (mobile and E.grace_mobile or E.grace))
+  local seq = call('ZSCORE', LINE, entry)
+  if seq then
+    call('ZADD', AWAY, 'XX', grace, entry)
+    return 'w ' .. int(tonumber(seq))
+  end
+  local g = call('HGET', GRANTS, entry)
+  if g then
+    local deadline = tonumber(call('ZSCORE', CLAIMS, entry) or '0')
+    if deadline > E.now then return 'g ' .. g .. ' ' .. int(deadline) end
+    over(entry, g)
+  end
+  if call('SISMEMBER', BLOCKED, entry) == 1 then return 'b' end
+  local ended = call('HGET', ENDED, entry)
+  if ended then
+    local at = tonumber(string.match(ended, ' (%d+)$'))
+    if receipt <= at then return 'e ' .. ended end
+  end
+  if receipt == 0 or receipt <= E.dead or E.state == 'closed' then return '-' end
+  if receipt > E.seq then epoch(receipt) end
+  call('ZADD', LINE, int(receipt), entry)
+  call('ZADD', AWAY, grace, entry)
+  if subject ~= '' then call('HSET', SUBS, entry, subject) end
+  note('r', entry .. ' ' .. int(receipt))
+  return 'r ' .. int(receipt)
+end

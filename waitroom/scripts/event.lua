@@ -1,0 +1,9 @@
+-- event: an event as it is now.
+-- KEYS: as common.lua says.
+-- ARGV: none
+-- Reply: {"ok", waiting, inside, now, settings, state, reason, version, base, seq, admitted}; {"no_event"}
+-- Sent again: no difference.
+if not load() then return {'no_event'} end
+tell()
+local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted')
+return {'ok', int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), int(E.now), unpack(m)}

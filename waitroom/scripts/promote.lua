@@ -1,0 +1,82 @@
+-- promote: the first n of the line get grants, as far as the cap allows.
+-- KEYS: as common.lua says.
+-- ARGV: 1 fence  2 n (of this tick; the opening's burst comes on top)  3 request id
+-- Reply: {outcome, lines, state, waiting, inside, rate, now}
+--   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
+--   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing
+--   lines: the grants, "entry seq jti admitted_s claim_ms subject" each
+--   {"no_event"}
+-- Sent again: the same answer, and nobody more.
+--
+-- The cap is here, so that it holds whoever calls, and however often:
+--   tokens accrue at rate_per_s for at most TICKS of time since the last call, so
+--   a gap is never made up for; fractions are carried, up to one;
+--   the people of the last second, counted in slots, never exceed the rate and
+--   one tick's rounding.
+local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accrues for, a slot of the window
+if not load() then return {'no_event'} end
+local fence, n, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window')
+local rate, max_active = tonumber(m[2]), tonumber(m[3])
+
+local function answer(outcome, lines)
+  tell()
+  return {outcome, lines, E.state, int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), m[2], int(E.now)}
+end
+
+local highest = tonumber(m[1] or '0')
+if fence < highest then return answer('fenced', '') end
+if fence > highest then call('HSET', META, 'fence', int(fence)) end
+local before = again(id)
+if before then return answer('', before) end
+
+-- The bucket.
+local tokens, refilled = tonumber(m[4] or '0'), tonumber(m[5] or '0')
+local passed = math.max(0, math.min(E.now - refilled, LATE))
+tokens = math.min(tokens + rate * passed / 1000, rate * LATE / 1000 + 1)
+
+-- The window: slots of the last second, of which the oldest counts whole.
+local slot, oldest = floor(E.now / SLOT), floor((E.now - 1000) / SLOT)
+local slots, recent = {}, 0
+for s, c in string.gmatch(m[6] or '', '(%d+):(%d+)') do
+  s, c = math.min(tonumber(s), slot), tonumber(c) -- a clock that went back: as if just now
+  if s >= oldest then
+    slots[s] = (slots[s] or 0) + c
+    recent = recent + c
+  end
+end
+local most = math.ceil(rate + rate * TICK / 1000 - 1e-9)
+local allowed = math.max(0, math.min(floor(tokens + 1e-9), most - recent))
+
+local burst = 0
+if E.burst_left > 0 and n > 0 then
+  if E.now < E.burst_until then burst = E.burst_left end
+end
+
+local want, outcome = n + burst, ''
+local take = want
+if E.state ~= 'open' and E.state ~= 'draining' then
+  take, outcome = 0, 'not_open'
+else
+  local function limit(to, why)
+    if to < take then take, outcome = math.max(0, to), why end
+  end
+  limit(math.min(allowed, n) + burst, 'rate_cap')
+  if max_active > 0 then limit(max_active - call('ZCARD', CLAIMS), 'max_active') end
+  limit(call('ZCARD', LINE), 'empty')
+end
+
+local lines = ''
+if take > 0 then
+  lines = grant(call('ZRANGE', LINE, 0, take - 1, 'WITHSCORES'), id)
+  local bursting = math.min(take, burst)
+  if bursting > 0 then call('HSET', META, 'burst_left', E.burst_left - bursting) end
+  local counted = take - bursting
+  tokens = tokens - counted
+  if counted > 0 then slots[slot] = (slots[slot] or 0) + counted end
+end
+local window = {}
+for s, c in pairs(slots) do window[#window + 1] = int(s) .. ':' .. int(c) end
+call('HSET', META, 'tokens', string.format('%.6f', tokens), 'refilled', int(E.now), 'window', table.concat(window, ' '))
+return answer(outcome, lines)

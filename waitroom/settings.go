@@ -1,0 +1,214 @@
+package waitroom
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+var states = []State{Scheduled, Lobby, Open, Paused, Draining, Closed}
+
+// DefaultSettings are those of an event about which nothing is said but its id.
+func DefaultSettings(id EventID) Settings {
+	s := Settings{ID: id, RatePerS: 10}
+	s.Load = LoadSettings{FloorPerS: 1, Steps: []LoadStep{{At: 0.8, RatePerS: 200}, {At: 0.9, RatePerS: 0}}}
+	return s.Defaults()
+}
+
+// Defaults fills what is empty with its default. Where zero says something (no
+// rate, no floor, no steps), it stays; DefaultSettings has those defaults too.
+func (s Settings) Defaults() Settings {
+	s.Name = cmp.Or(s.Name, string(s.ID))
+	s.Mode = cmp.Or(s.Mode, "queue")
+	s.Order = cmp.Or(s.Order, "fifo")
+	s.Identity = cmp.Or(s.Identity, "anonymous")
+	s.ClaimTTL = cmp.Or(s.ClaimTTL, Duration(5*time.Minute))
+	s.SessionTTL = cmp.Or(s.SessionTTL, Duration(10*time.Minute))
+	s.Session = cmp.Or(s.Session, "fixed")
+	s.Grace = cmp.Or(s.Grace, Duration(2*time.Minute))
+	s.GraceMobile = cmp.Or(s.GraceMobile, Duration(10*time.Minute))
+	s.Load.Law = cmp.Or(s.Load.Law, "steps")
+	s.Load.StaleAfter = cmp.Or(s.Load.StaleAfter, Duration(3*time.Second))
+	s.Tickets.Kind = cmp.Or(s.Tickets.Kind, "none")
+	s.Tickets.PerUser = cmp.Or(s.Tickets.PerUser, 2)
+	s.Tickets.HoldTTL = cmp.Or(s.Tickets.HoldTTL, Duration(3*time.Minute))
+	s.Tickets.Locking = cmp.Or(s.Tickets.Locking, "optimistic")
+	s.Tickets.OnBreakerOpen = cmp.Or(s.Tickets.OnBreakerOpen, "wait")
+	s.Tickets.PriceCents = cmp.Or(s.Tickets.PriceCents, 5000)
+	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
+	return s
+}
+
+// Validate is nil, or an *InvalidError that names every wrong setting.
+func (s Settings) Validate() error {
+	if f := s.faults(); len(f) > 0 {
+		return &InvalidError{Fields: f}
+	}
+	return nil
+}
+
+var (
+	eventIDs   = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+	sectionIDs = regexp.MustCompile(`^[A-Za-z0-9]{1,16}$`)
+	currencies = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+const (
+	mostRate  = 100_000
+	mostSeats = 200_000
+	mostTTL   = 7 * 24 * time.Hour
+)
+
+func (s Settings) faults() []FieldError {
+	var d decoder
+	if !eventIDs.MatchString(string(s.ID)) {
+		d.fault("id", "must be 1 to 64 characters of a-z, 0-9 and -")
+	}
+	d.text("name", s.Name, 200)
+	d.text("message", s.Message, 2000)
+	d.choice("mode", s.Mode, []string{"queue"}, []string{"instant", "buffered"})
+	d.choice("order", s.Order, []string{"fifo"}, []string{"draw"})
+	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
+	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
+	d.number("rate_per_s", s.RatePerS, mostRate)
+	d.number("burst", float64(s.Burst), mostRate)
+	d.number("max_active", float64(s.MaxActive), 100_000_000)
+	d.ttl("claim_ttl", s.ClaimTTL)
+	d.ttl("session_ttl", s.SessionTTL)
+	d.ttl("grace", s.Grace)
+	d.ttl("grace_mobile", s.GraceMobile)
+	d.order(s.LobbyOpensAt, s.OpensAt, s.ClosesAt)
+	if s.RedirectURL != "" {
+		u, err := url.Parse(s.RedirectURL)
+		web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+		local := err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(s.RedirectURL, "/") && !strings.ContainsRune(s.RedirectURL, '\\')
+		if !web && !local || len(s.RedirectURL) > 2000 {
+			d.fault("redirect_url", "must be an http or https address, or a path on this host")
+		}
+	}
+	s.Load.faults(&d)
+	s.Tickets.faults(&d)
+	return d.faults
+}
+
+func (s LoadSettings) faults(d *decoder) {
+	d.choice("load.law", s.Law, []string{"steps", "none"}, []string{"target"})
+	d.number("load.floor_per_s", s.FloorPerS, mostRate)
+	d.ttl("load.stale_after", s.StaleAfter)
+	for i, step := range s.Steps {
+		at := fmt.Sprintf("load.steps[%d]", i)
+		if !(step.At > 0 && step.At <= 1) {
+			d.fault(at+".at", "must be above 0 and at most 1")
+		}
+		d.number(at+".rate_per_s", step.RatePerS, mostRate)
+		if i > 0 && step.At <= s.Steps[i-1].At {
+			d.fault(at+".at", "must be above the one before it")
+		}
+	}
+}
+
+func (s TicketSettings) faults(d *decoder) {
+	d.choice("tickets.kind", s.Kind, []string{"none", "stock", "seats"}, []string{"slots", "courses"})
+	d.choice("tickets.locking", s.Locking, []string{"optimistic", "pessimistic"}, nil)
+	d.choice("tickets.on_breaker_open", s.OnBreakerOpen, []string{"wait", "cancel"}, nil)
+	d.ttl("tickets.hold_ttl", s.HoldTTL)
+	if s.PerUser < 1 || s.PerUser > 100 {
+		d.fault("tickets.per_user", "must be 1 to 100")
+	}
+	d.number("tickets.price_cents", float64(s.PriceCents), 1e12)
+	if !currencies.MatchString(s.Currency) {
+		d.fault("tickets.currency", "must be three capital letters")
+	}
+	if s.Kind == "stock" && (s.Stock < 1 || s.Stock > 100_000_000) {
+		d.fault("tickets.stock", "must be 1 to 100000000")
+	}
+	if s.Kind != "stock" && s.Stock != 0 {
+		d.fault("tickets.stock", "is for kind stock")
+	}
+	if s.Kind != "seats" && len(s.Sections) > 0 {
+		d.fault("tickets.sections", "are for kind seats")
+	}
+	if s.Kind == "seats" {
+		sectionFaults(d, s.Sections)
+	}
+}
+
+func sectionFaults(d *decoder, sections []SectionSettings) {
+	if len(sections) == 0 {
+		d.fault("tickets.sections", "must have at least one section")
+	}
+	seen := make(map[string]bool)
+	seats := 0
+	for i, sec := range sections {
+		at := fmt.Sprintf("tickets.sections[%d]", i)
+		if !sectionIDs.MatchString(sec.ID) {
+			d.fault(at+".id", "must be 1 to 16 letters and digits")
+		}
+		if seen[sec.ID] {
+			d.fault(at+".id", "is there twice")
+		}
+		seen[sec.ID] = true
+		d.text(at+".name", sec.Name, 200)
+		d.number(at+".price_cents", float64(sec.PriceCents), 1e12)
+		if sec.Rows < 1 || sec.Rows > 1000 {
+			d.fault(at+".rows", "must be 1 to 1000")
+		}
+		if sec.SeatsPerRow < 1 || sec.SeatsPerRow > 10_000 {
+			d.fault(at+".seats_per_row", "must be 1 to 10000")
+		}
+		if seats <= mostSeats {
+			seats += max(0, min(sec.Rows, 1000)) * max(0, min(sec.SeatsPerRow, 10_000))
+		}
+	}
+	if seats > mostSeats {
+		d.fault("tickets.sections", "must have at most %d seats in all", mostSeats)
+	}
+}
+
+func (d *decoder) text(field, s string, most int) {
+	if len(s) > most || !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+		d.fault(field, "must be text of at most %d bytes", most)
+	}
+}
+
+// choice refuses what is not in now, and says of later ones that they will be.
+func (d *decoder) choice(field, v string, now, later []string) {
+	switch {
+	case slices.Contains(now, v):
+	case slices.Contains(later, v):
+		d.fault(field, "%s is not supported by this version; use %s", v, strings.Join(now, " or "))
+	default:
+		d.fault(field, "must be %s", strings.Join(now, " or "))
+	}
+}
+
+func (d *decoder) number(field string, v, most float64) {
+	if math.IsNaN(v) || v < 0 || v > most {
+		d.fault(field, "must be 0 to %.0f", most)
+	}
+}
+
+func (d *decoder) ttl(field string, v Duration) {
+	if t := time.Duration(v); t < time.Second || t > mostTTL {
+		d.fault(field, "must be 1s to %s", Duration(mostTTL))
+	}
+}
+
+// order refuses moments that are out of order.
+func (d *decoder) order(lobby, opens, closes *time.Time) {
+	if lobby != nil && opens == nil {
+		d.fault("lobby_opens_at", "needs opens_at")
+	}
+	if lobby != nil && opens != nil && lobby.After(*opens) {
+		d.fault("lobby_opens_at", "must not be after opens_at")
+	}
+	if opens != nil && closes != nil && !closes.After(*opens) {
+		d.fault("closes_at", "must be after opens_at")
+	}
+}
