@@ -1,0 +1,71 @@
+// Package load brings a crowd to a running service and judges what it saw.
+//
+// It knows the service only from outside: the contract over HTTP and WebSockets.
+// It imports none of the service's packages, so that an error there cannot hide
+// itself here.
+//
+// # What exists
+//
+//   - crowd: the people of one run, each a user with a number, a moment of arrival
+//     and habits (buys or not, chooses seats or takes what comes, loses the network
+//     for a while), all decided by the seed.
+//   - user: one person on the way; a goroutine with a small stack and one socket.
+//   - crew: a bounded set of goroutines with deep stacks that make every HTTP call
+//     and every handshake for the users of one worker.
+//   - worker: a process that holds at most 15,000 users, because a process may hold
+//     only so many files. It speaks to its parent in JSON lines: the spec comes in,
+//     progress, facts and the result go out.
+//   - parent: starts the workers, watches the event, gathers the facts, judges.
+//   - fact: what is known of one user at the end: when the join was sent and
+//     answered, the entry token's claims, the seats.
+//   - tally: how often a promise was checked and broken, with examples.
+//   - report: what one run found; reports of several machines can be merged.
+//
+// # A user's way
+//
+//	arrive ─▶ join ─▶ socket, hello ─▶ positions ─▶ admitted ─▶ hold ─▶ buy ──▶ outcome, stays
+//	            │        ▲      │ bye, lost                        └──▶ leave
+//	            │        └──────┘ backoff, asks by GET meanwhile
+//	            └─▶ refused (closed, blocked)
+//
+// # What is measured, and from where
+//
+// Arrivals are an open model: a user arrives by schedule, whatever became of those
+// before. Join latency runs from the scheduled moment to the answer, retries and
+// the wait for a free connection included, so a stall shows in full.
+//
+//   - join: from the scheduled arrival to the answer that gave a place.
+//   - connect: from the wish for a socket to its hello.
+//   - first_position: from the hello to the first position (or to admitted).
+//   - position_age: how old the newest position on a screen had become when the
+//     next one came, admitted came, or the user stopped looking; position_age_front
+//     is the same for positions up to 1,000.
+//   - admission_to_token: from the promotion by the store's clock to the token in
+//     hand. The token's iat gives the second. Its expires_at is the promotion plus
+//     claim_ttl; where claim_ttl is whole seconds, the milliseconds of expires_at
+//     are the promotion's. It is left out where expires_at never shows milliseconds
+//     or where more than one in twenty would come out negative. For a target that is
+//     not on this machine, the clocks' difference is estimated from the event's
+//     now, and the report states it.
+//   - admission_to_token_at_most: token in hand less iat, up to a second too much;
+//     a true bound when the milliseconds are not to be had.
+//   - seats, reservation, payment, payment_outcome: each from the wish to the
+//     definite answer, retries included; the outcome from the wish to pay.
+//   - own_lag: how late this tool's own timers ran. If it is large, the figures are
+//     the tool's, not the server's.
+//
+// # What it promises
+//
+//  1. A promise of the contract that the crowd saw broken is counted, with an
+//     example, and the run is not OK.
+//  2. Nothing is called broken that a correct service could have shown: each check
+//     uses only what must have happened before what.
+//  3. A check that could not be made says so; it never counts as kept.
+//  4. The tool's own troubles (no files, no ports, its own delays) are never booked
+//     as the server's.
+//  5. A stall of the server shows in full in the latencies of those who came in it.
+//  6. A retry comes after exponential backoff with jitter, has an upper limit, is
+//     never before Retry-After and carries X-Attempt.
+//  7. Two runs with one seed bring the same crowd.
+//  8. When the run is cancelled, every worker ends, and what was seen is reported.
+package load

@@ -1,0 +1,227 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+// link is a user's tie to the service: a socket, or the wait for the next one.
+type link struct {
+	sock   *socket
+	tries  int       // failed in a row
+	backAt time.Time // no new socket before
+	want   time.Time // since when one is wanted
+	hello  int64     // when the hello of a socket that has said nothing yet was sent
+	had    bool      // there was one before
+	absent bool      // away by the user's own doing
+}
+
+// errEnded: the entry is over.
+var errEnded = errors.New("entry ended")
+
+// silence is how long a socket may say nothing: data is promised each 25 s.
+const silence = 40 * time.Second
+
+// drop ends the socket without a word.
+func (l *link) drop() {
+	if l.sock != nil {
+		l.sock.close()
+		l.sock = nil
+	}
+}
+
+// next gives the next message, from the socket or, while there is none, from
+// entries/me. It reconnects as often as needed, within the bounds of every retry.
+// errEnough: until has come; errEnded: the entry is over; errGaveUp: nobody answers.
+func (u *user) next(ctx context.Context, until time.Time) (message, error) {
+	for {
+		if u.link.sock == nil {
+			m, err := u.connect(ctx, until)
+			if err != nil || m.Type != "" {
+				return m, err
+			}
+			continue
+		}
+		deadline := time.Now().Add(silence)
+		if until.Before(deadline) {
+			deadline = until
+		}
+		b, err := u.link.sock.next(deadline)
+		switch {
+		case ctx.Err() != nil:
+			return message{}, ctx.Err()
+		case errors.Is(err, os.ErrDeadlineExceeded) && deadline.Equal(until):
+			return message{}, errEnough
+		case err != nil:
+			u.lost(ctx, err)
+			continue
+		}
+		m, err := parseMessage(b)
+		if err != nil {
+			u.serverFault("bad_message", "%v: %.200s", err, b)
+			continue
+		}
+		u.live.messages.Add(1)
+		u.heard(m)
+		if m.Type == typeBye {
+			u.link.drop()
+			u.target++
+			u.comeBack(time.Duration(m.RetryAfterMS) * time.Millisecond)
+			continue
+		}
+		return m, nil
+	}
+}
+
+// heard notes what any message on the socket tells.
+func (u *user) heard(m message) {
+	u.link.tries = 0
+	if u.link.hello != 0 && (m.Type == typePosition || m.Type == typeAdmitted) {
+		if !u.link.had && u.token == "" {
+			u.hist.record(mFirstPosition, time.Duration(u.clock.now()-u.link.hello)*time.Microsecond)
+		}
+		u.link.hello, u.link.had = 0, true
+	}
+	if m.Type == typeAdmitted {
+		u.admit(m.EntryToken, m.ExpiresAt, !u.link.absent)
+	}
+	if m.Type == typePosition {
+		u.link.absent = false
+	}
+}
+
+// lost books a socket that ended without a bye and sets the moment of the next.
+func (u *user) lost(ctx context.Context, err error) {
+	u.link.drop()
+	var closed *closeError
+	switch {
+	case errors.As(err, &closed) && (closed.code == 1001 || closed.code == 1012):
+		u.refusal(fmt.Sprint("socket_", closed.code), closed.Error())
+		u.target++
+	case errors.As(err, &closed):
+		u.serverFault(fmt.Sprint("socket_", closed.code), "%v", err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		u.serverFault("socket_silent", "user %d: nothing for %v", u.fact.User, silence)
+	default:
+		u.fault(ctx, err)
+		u.target++
+	}
+	u.link.tries++
+	u.comeBack(0)
+}
+
+// comeBack sets when the next socket may be tried.
+func (u *user) comeBack(after time.Duration) {
+	if after > 0 && u.link.tries == 0 {
+		u.link.backAt = time.Now().Add(after) // an appointment of one's own needs no jitter
+		return
+	}
+	u.link.backAt = time.Now().Add(backoff(max(1, u.link.tries), after, u.rng))
+}
+
+// connect waits for its moment, then tries once to open a socket; where that fails
+// it asks entries/me, so that nobody misses a turn for want of a socket.
+func (u *user) connect(ctx context.Context, until time.Time) (message, error) {
+	if u.link.want.IsZero() {
+		u.link.want = time.Now()
+	}
+	if until.Before(u.link.backAt) {
+		if err := pause(ctx, time.Until(until)); err != nil {
+			return message{}, err
+		}
+		return message{}, errEnough
+	}
+	if err := pause(ctx, time.Until(u.link.backAt)); err != nil {
+		return message{}, err
+	}
+	var err error
+	u.live.calls.Add(1)
+	again := u.link.had
+	if doErr := u.crew.do(ctx, func() { err = u.openAndGreet(ctx) }); doErr != nil {
+		return message{}, doErr
+	}
+	if err == nil {
+		if again {
+			u.live.reconnects.Add(1)
+		}
+		u.hist.record(mConnect, time.Since(u.link.want))
+		u.link.want = time.Time{}
+		return message{}, nil
+	}
+	if ctx.Err() != nil {
+		return message{}, ctx.Err()
+	}
+	u.link.tries++
+	wait := u.bookRefusedSocket(ctx, err)
+	u.target++
+	u.comeBack(wait)
+	if u.link.tries >= retryTries {
+		return message{}, errGaveUp
+	}
+	return u.askPlace(ctx)
+}
+
+// bookRefusedSocket books why there is no socket and returns what the server asked for.
+func (u *user) bookRefusedSocket(ctx context.Context, err error) time.Duration {
+	var refused *refusedError
+	if !errors.As(err, &refused) {
+		u.fault(ctx, err)
+		return 0
+	}
+	switch a := refused.answer; a.status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		u.refusal("socket_"+statusKind(a.status), string(a.body))
+		return a.retryAfter()
+	default:
+		u.serverFault("socket_"+statusKind(a.status), "%.200s", a.body)
+		return 0
+	}
+}
+
+// openAndGreet opens a socket and says who it is for; for the crew.
+func (u *user) openAndGreet(ctx context.Context) error {
+	targets := u.spec.Config.Targets
+	s, err := openSocket(ctx, u.dialer, targets[u.target%len(targets)], u.path("/live"), u.link.tries+1)
+	if err != nil {
+		return err
+	}
+	hello, err := json.Marshal(map[string]string{"type": "hello", "place_token": u.place})
+	if err == nil {
+		err = s.write(opText, hello)
+	}
+	if err != nil {
+		s.close()
+		return fmt.Errorf("hello: %w", err)
+	}
+	u.link.sock, u.link.hello = s, u.clock.now()
+	return nil
+}
+
+// askPlace asks entries/me once, in place of a socket. The empty message: nothing new.
+func (u *user) askPlace(ctx context.Context) (message, error) {
+	a, err := u.try(ctx, call{method: http.MethodGet, path: u.path("/entries/me"), bearer: u.place}, 1)
+	if err != nil || a.status != http.StatusOK {
+		return message{}, ctx.Err()
+	}
+	var p place
+	if err := decode(a.body, &p); err != nil {
+		u.broken("entries/me", a)
+		return message{}, nil
+	}
+	switch {
+	case p.inside() && p.EntryToken != "":
+		u.admit(p.EntryToken, p.ExpiresAt, !u.link.absent)
+		return message{Type: typeAdmitted}, nil
+	case p.waits() && p.Position != nil:
+		return message{Type: typePosition, Position: *p.Position}, nil
+	case p.waits(), p.inside():
+		return message{}, nil
+	default:
+		return message{}, errEnded
+	}
+}

@@ -1,0 +1,78 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// message is anything the service tells a fan, on the socket or in entries/me.
+type message struct {
+	Type          string    `json:"type"`
+	State         string    `json:"state"`
+	Position      int64     `json:"position"`
+	EntryToken    string    `json:"entry_token"`
+	ExpiresAt     time.Time `json:"expires_at"`
+	ReservationID string    `json:"reservation_id"`
+	Status        string    `json:"status"`
+	Reason        string    `json:"reason"`
+	RetryAfterMS  int64     `json:"retry_after_ms"`
+}
+
+// The types of messages that matter here.
+const (
+	typePosition    = "position"
+	typeAdmitted    = "admitted"
+	typeEvent       = "event"
+	typeReservation = "reservation"
+	typeBye         = "bye"
+)
+
+// positionHead is how a position usually begins: then the number is all we need.
+var positionHead = []byte(`{"type":"position","position":`)
+
+// parseMessage reads one message; positions, nearly all of them, without reflection.
+func parseMessage(b []byte) (message, error) {
+	if rest, ok := bytes.CutPrefix(b, positionHead); ok {
+		n, digits := int64(0), 0
+		for _, c := range rest {
+			if c < '0' || c > '9' || digits > 15 {
+				break
+			}
+			n, digits = n*10+int64(c-'0'), digits+1
+		}
+		if digits > 0 && digits < len(rest) && (rest[digits] == ',' || rest[digits] == '}') && rest[len(rest)-1] == '}' {
+			return message{Type: typePosition, Position: n}, nil
+		}
+	}
+	var m message
+	if err := json.Unmarshal(b, &m); err != nil {
+		return message{}, fmt.Errorf("message: %w", err)
+	}
+	return m, nil
+}
+
+// place is the answer to a join and to entries/me.
+type place struct {
+	EntryID    string    `json:"entry_id"`
+	State      string    `json:"state"`
+	Position   *int64    `json:"position"`
+	PlaceToken string    `json:"place_token"`
+	EntryToken string    `json:"entry_token"`
+	ExpiresAt  time.Time `json:"expires_at"`
+}
+
+// The states of an entry that matter here.
+const (
+	stateLobby    = "lobby"
+	stateWaiting  = "waiting"
+	stateAdmitted = "admitted"
+	stateEntered  = "entered"
+)
+
+// waits says whether the place is still in line.
+func (p place) waits() bool { return p.State == stateWaiting || p.State == stateLobby }
+
+// inside says whether the place was admitted and has not ended.
+func (p place) inside() bool { return p.State == stateAdmitted || p.State == stateEntered }

@@ -1,0 +1,80 @@
+package load
+
+import (
+	"math/rand/v2"
+	"sync"
+)
+
+// shop is what a worker's users know of the seats. Each of them asks for the map;
+// only a new one is read, by the first who gets it.
+type shop struct {
+	mu    sync.Mutex
+	etag  string   // guarded by mu
+	free  []string // guarded by mu; replaced, never changed
+	left  int64    // guarded by mu: of a stock
+	seats bool     // guarded by mu: there is a map of seats
+}
+
+// seatMap is the answer to GET seats, as far as it matters here.
+type seatMap struct {
+	Sections []struct {
+		Seats []struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		} `json:"seats"`
+	} `json:"sections"`
+	Items []struct {
+		ID    string `json:"id"`
+		Total int64  `json:"total"`
+		Free  int64  `json:"free"`
+	} `json:"items"`
+}
+
+func (s *shop) tag() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.etag
+}
+
+// learn takes a map in, unless it is the one that is known.
+func (s *shop) learn(a answer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tag := a.header.Get("ETag")
+	if tag != "" && tag == s.etag {
+		return nil
+	}
+	var m seatMap
+	if err := decode(a.body, &m); err != nil {
+		return err
+	}
+	var free []string
+	for _, sec := range m.Sections {
+		for _, seat := range sec.Seats {
+			if seat.Status == "free" {
+				free = append(free, seat.ID)
+			}
+		}
+	}
+	s.left = 0
+	for _, item := range m.Items {
+		s.left += item.Free
+	}
+	s.etag, s.free, s.seats = tag, free, len(m.Sections) > 0
+	return nil
+}
+
+// pick chooses n free seats side by side in the list; nil: none are known. left says
+// whether there is anything to be had at all.
+func (s *shop) pick(n int, rng *rand.Rand) (seats []string, left bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.seats {
+		return nil, s.left > 0
+	}
+	if len(s.free) < n {
+		return nil, len(s.free) > 0
+	}
+	at := rng.IntN(len(s.free) - n + 1)
+	return s.free[at : at+n : at+n], true
+}
