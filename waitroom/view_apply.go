@@ -1,0 +1,209 @@
+package waitroom
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/waitroom/rank"
+)
+
+// lineBatch is how many of a line are read in one call: about 3 ms of the store.
+const lineBatch = 5000
+
+// apply takes records over into what is known, and tells the listener. It is false
+// when the line must be read anew; the cursor is then behind what was taken over,
+// and behind a record that was bad.
+func (f *follower) apply(msgs []redis.XMessage) bool {
+	r := &f.reader
+	var granted []Grant
+	var departed []Departure
+	whole := true
+	for _, msg := range msgs {
+		id, err := parseStreamID(msg.ID)
+		var rec feedRecord
+		if err == nil {
+			rec, err = parseFeed(f.id, msg.Values)
+		}
+		if err == nil && f.ahead(rec.base) {
+			if id != r.epoch {
+				f.breakUp("new epoch", zap.Int64("base", rec.base))
+				r.epoch, r.loadAfter = id, time.Time{}
+				whole = false
+				break
+			}
+			err = errFeed // the line was read since, and is not of this epoch
+		}
+		if err == nil {
+			err = f.take(rec)
+		}
+		r.at = cursor{id: id, anchored: true}
+		if err != nil {
+			f.breakUp("bad record", zap.String("record", msg.ID), zap.Error(err))
+			whole = false
+			break
+		}
+		r.dirty = r.dirty || rec.version
+		granted = append(granted, rec.granted...)
+		departed = append(departed, rec.departed...)
+	}
+	if f.lis != nil && len(granted) > 0 {
+		f.lis.Admitted(f.id, granted)
+	}
+	if f.lis != nil && len(departed) > 0 {
+		f.lis.Departed(f.id, departed)
+	}
+	return whole
+}
+
+// ahead is true for a record of an epoch after the one that is loaded or loading.
+func (f *follower) ahead(base int64) bool {
+	r := &f.reader
+	if r.loading != nil {
+		return base > r.base
+	}
+	return f.state.places != nil && base > f.state.base // only run writes these
+}
+
+// take takes one record over: all of it or, with an error, a part, which a repair
+// makes good.
+func (f *follower) take(rec feedRecord) error {
+	r, s := &f.reader, &f.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.loading != nil {
+		if err := takePlaces(r.loading, rec); err != nil {
+			return err
+		}
+	}
+	if s.places != nil {
+		err := takePlaces(s.places, rec)
+		switch {
+		case err == nil:
+		case r.broken || r.loading != nil:
+			s.places = nil // it is about to be replaced, and too far off to serve until then
+		default:
+			return err
+		}
+	}
+	s.pace.admit(rec.moment, len(rec.granted))
+	if rec.moment > s.event.Now.UnixMilli() { // else the counts were read after it
+		in, out := int64(len(rec.granted)), int64(len(rec.departed))
+		s.event.Waiting = max(0, s.event.Waiting-in-out+int64(len(rec.returned)))
+		s.event.Inside = max(0, s.event.Inside+in-int64(rec.ended))
+		s.event.Admitted += in
+	}
+	return nil
+}
+
+func takePlaces(line *rank.Line, rec feedRecord) error {
+	for _, g := range rec.granted {
+		if _, err := line.Depart(int64(g.Seq)); err != nil {
+			return err
+		}
+	}
+	for _, d := range rec.departed {
+		if _, err := line.Depart(int64(d.Seq)); err != nil {
+			return err
+		}
+	}
+	for _, seq := range rec.returned {
+		if _, err := line.Return(int64(seq)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load reads the line from the store in bounded pieces, and the feed between them,
+// so that nobody waits for it to hear of an admission. At the end it takes the
+// place of what was known. Without an error and with the reader still broken, it
+// was given up, and is to be done again.
+//
+// Why this is right: each piece, and each record, is absolute, and a piece is newer
+// than every record read before it. Whoever changed after a piece is in a record
+// that is read after it. So the last word on each sequence is the newest.
+func (f *follower) load(ctx context.Context) error {
+	r, s := &f.reader, &f.state
+	began := time.Now()
+	if began.Sub(r.loadedAt) > time.Minute {
+		r.loads.reset()
+	}
+	tail, err := f.line.feedTail(ctx, f.id)
+	if err != nil {
+		return err
+	}
+	next, err := rank.New(tail.base)
+	if err != nil {
+		return unavailable(err)
+	}
+	// What the feed still has of what was missed is read too: its admissions are news.
+	if r.at.id == (streamID{}) || tail.last.before(r.at.id) {
+		r.at.id = tail.last
+	}
+	r.at.anchored = r.at.id == tail.last && tail.last != streamID{}
+	r.broken, r.loading, r.base = false, next, tail.base
+	defer func() { r.loading = nil }()
+	s.mu.Lock()
+	if s.base != tail.base {
+		s.places, s.base = nil, tail.base // of another epoch: says nothing any more
+	}
+	s.mu.Unlock()
+
+	last := time.Now()
+	for seq, more := int64(0), true; more; {
+		seqs, err := f.line.lineAfter(ctx, f.id, seq, lineBatch)
+		if err != nil {
+			r.broken = true
+			return err
+		}
+		if more = len(seqs) == lineBatch; more {
+			err = place(next, tail.base, seq, seqs, seqs[len(seqs)-1])
+			seq = seqs[len(seqs)-1]
+		} else {
+			err = place(next, tail.base, seq, seqs, tail.seq)
+		}
+		if err != nil {
+			r.broken = true
+			return unavailable(err)
+		}
+		if time.Since(last) >= viewPoll {
+			last = time.Now()
+			if _, err := f.tend(ctx); err != nil {
+				r.broken = true
+				return err
+			}
+			if r.broken {
+				return nil
+			}
+		}
+	}
+	s.mu.Lock()
+	s.places, s.base = next, tail.base
+	s.mu.Unlock()
+	r.loadedAt = time.Now()
+	r.loadAfter = r.loadedAt.Add(r.loads.next())
+	f.line.saw(f.id, Seq(tail.seq))
+	f.log.Debug("line loaded", zap.Duration("took", r.loadedAt.Sub(began)))
+	return nil
+}
+
+// place notes in line that seqs wait, and that nobody else does who has a sequence
+// after the one given and up to last.
+func place(line *rank.Line, base, after int64, seqs []int64, last int64) error {
+	free := max(after, base) + 1 // the first sequence of the window not yet decided
+	for _, seq := range seqs {
+		if seq > base {
+			if err := line.DepartRange(free, seq); err != nil {
+				return err
+			}
+			free = seq + 1
+		}
+		if _, err := line.Return(seq); err != nil {
+			return err
+		}
+	}
+	return line.DepartRange(free, last+1)
+}
