@@ -1,0 +1,63 @@
+// Package admission decides how many people come in, and when, and says who may
+// pass. It has two halves that meet in a grant: the loop that lets people in, and
+// the entry tokens that they hold afterwards.
+//
+//	 sources                    law                   line (package waitroom)
+//	pools of all ticket ──┐
+//	nodes, through the    ├─▶ usage ─▶ Decide ─▶ n ─▶ promote(fence, n) ─▶ grants
+//	store                 │              ▲                ▲                  │
+//	the site's report ────┘              │ every tick     │ lease, fence     ▼
+//	                                     └── leader ──────┘            entry token
+//	                                         (one node)                (any node)
+//
+// # Words
+//
+//   - tick: 100 ms. Each event is decided on once a tick; a tick that was missed is gone.
+//   - usage: how loaded the site is, 0 to 1. PoolStats.Usage says how it comes from
+//     connections in use and callers that wait for one.
+//   - source: whoever knows a usage. Its reading says how old it is.
+//   - unknown: no usage that is fresh and makes sense; the rate is the event's floor.
+//   - law: from usage and settings to a rate. Decide is the law, and it is pure.
+//   - step: from its usage on it bounds the rate; it ends 0.05 below.
+//   - bound: what the load allows. It falls at once and climbs back in five seconds.
+//   - lease, term, fence: the leader holds the lease for a term; each term has a
+//     larger fence, which the promote script checks.
+//   - stand by: what every other node does, one try a tick.
+//   - pass: a verified entry token.
+//
+// # What is decided how
+//
+// An event that sells here has the pools of all ticket nodes as a signal; one whose
+// site has reported its load within a day has the report; the highest fresh figure
+// counts. An event with neither, or with law none, goes by its own rate alone. A
+// figure that failed (a database that does not answer, a source in error) or makes
+// no sense (0 of 0, negative, no number) leaves the load unknown even beside a good
+// one; one that is older than stale_after is left out, and leaves the load unknown
+// when it was the only one. More than full counts as full.
+//
+// The leader never makes the line safe: rate, max_active and fence are checked in
+// the promote script. So the loop may be late, doubled, paused or cut off at any
+// point, and only slowness comes of it. Everything here that runs has one Run,
+// which returns when its work has ended.
+//
+// # Promises, each with a test that names it
+//
+//  1. The same grant gives the same token, byte for byte, on every node with the
+//     same keys.
+//  2. A token that was minted verifies with the key that signed it and after one
+//     rotation; past its end it still says whose it is.
+//  3. Nothing else verifies: no other algorithm, key, issuer, form or time.
+//  4. A signature is computed once a token, in bounded memory.
+//  5. Over any run of ticks no more are asked for than the event's rate allows, one
+//     person's rounding aside; a gap brings no more than one tick.
+//  6. An unknown load brings the rate to the floor at the next tick, with a reason;
+//     it climbs back step by step.
+//  7. The usage is the whole installation's, not the leader's own.
+//  8. Fences only grow, also when the store loses the last one.
+//  9. After a planned stop another node leads within two ticks; after a kill, within
+//     the lease and one tick.
+//  10. A leader whose lease ran out, for whatever reason, promotes nobody from then
+//     on by its own clock; one that cannot know it is refused by the fence and
+//     steps down.
+//  11. An event whose calls hang keeps no other one waiting.
+package admission

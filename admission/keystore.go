@@ -1,0 +1,78 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+)
+
+// shareEvery is how often KeepShared looks whether the store still holds the keys.
+const shareEvery = 5 * time.Second
+
+// storeTimeout bounds every single call to the store of this package that has no
+// limit of its own.
+const storeTimeout = 2 * time.Second
+
+// SharedKeys gives the keys that all nodes of an installation without a key file
+// share: they are made once and kept in the store, whoever comes first.
+func SharedKeys(ctx context.Context, rdb redis.UniversalClient, prefix string) (*Keys, error) {
+	k, err := share(ctx, rdb, prefix, NewKeys())
+	if err != nil {
+		return nil, fmt.Errorf("shared keys: %w", err)
+	}
+	return k, nil
+}
+
+// KeepShared puts these keys back whenever the store has lost them, so that
+// receipts and tokens of before stay good on nodes that start later. It returns
+// when ctx ends. A store that came back with other keys is an error in the log:
+// the nodes that hold them do not know our tokens.
+func (k *Keys) KeepShared(ctx context.Context, rdb redis.UniversalClient, prefix string, log *zap.Logger) error {
+	tick := time.NewTicker(shareEvery)
+	defer tick.Stop()
+	foreign := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		stored, err := share(ctx, rdb, prefix, k)
+		if err != nil {
+			continue // the store is away; whoever needs it says so
+		}
+		if now := !stored.equal(k); now != foreign {
+			foreign = now
+			if foreign {
+				log.Error("shared keys differ from the store's", zap.Strings("kid", k.KIDs()), zap.Strings("stored_kid", stored.KIDs()))
+			}
+		}
+	}
+}
+
+// share stores the keys if none are there, and gives what is stored. A resent
+// SETNX whose first reply was lost finds its own value.
+func share(ctx context.Context, rdb redis.UniversalClient, prefix string, k *Keys) (*Keys, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	key := keysKey(prefix)
+	if err := rdb.SetNX(ctx, key, k.Encode(), 0).Err(); err != nil {
+		return nil, err
+	}
+	b, err := rdb.Get(ctx, key).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, errors.New("the store lost them between two calls")
+	}
+	if err != nil {
+		return nil, err
+	}
+	stored, err := DecodeKeys(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no keys: %w", key, err)
+	}
+	return stored, nil
+}

@@ -1,0 +1,11 @@
+package admission
+
+// The names of this package's keys in the store. The lease and its fence share a
+// hash tag, since one script touches both.
+
+func keysKey(prefix string) string      { return prefix + ":keys" }
+func leaseKey(prefix string) string     { return prefix + ":{leader}:lease" }
+func fenceKey(prefix string) string     { return prefix + ":{leader}:fence" }
+func poolsKey(prefix string) string     { return prefix + ":pools" }
+func reportsKey(prefix string) string   { return prefix + ":reports" }
+func decisionsKey(prefix string) string { return prefix + ":decisions" }
