@@ -1,0 +1,125 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// Line is what fans and the gate do with the line.
+type Line interface {
+	Join(ctx context.Context, req waitroom.JoinRequest) (waitroom.Place, error)
+	Place(ctx context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error)
+	PlaceOf(ctx context.Context, event waitroom.EventID, subject string) (waitroom.Place, error)
+	Leave(ctx context.Context, event waitroom.EventID, entry waitroom.EntryID) error
+	ReadReceipt(event waitroom.EventID, token string) (waitroom.EntryID, waitroom.Seq, error)
+	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
+	Complete(ctx context.Context, event waitroom.EventID, jti string) error
+}
+
+// Operations are what operators do with events.
+type Operations interface {
+	Create(ctx context.Context, s waitroom.Settings, state waitroom.State, by string) (waitroom.Event, error)
+	Patch(ctx context.Context, event waitroom.EventID, patch []byte, by string) (waitroom.Event, error)
+	Delete(ctx context.Context, event waitroom.EventID, by string) error
+	Event(ctx context.Context, event waitroom.EventID) (waitroom.Event, error)
+	Events(ctx context.Context) ([]waitroom.Event, error)
+	Admit(ctx context.Context, event waitroom.EventID, req waitroom.AdmitRequest) ([]waitroom.Grant, error)
+	Block(ctx context.Context, event waitroom.EventID, entry waitroom.EntryID, by string) error
+	Revoke(ctx context.Context, event waitroom.EventID, jti, by string) error
+	Audit(ctx context.Context, event waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error)
+}
+
+// View is this node's memory of the lines.
+type View interface {
+	Event(ctx context.Context, event waitroom.EventID) (waitroom.Event, error)
+	Position(event waitroom.EventID, seq waitroom.Seq) (int64, bool)
+	Estimate(event waitroom.EventID, position int64) (eta, p90 time.Duration, ok bool)
+}
+
+// Passes makes and reads entry tokens.
+type Passes interface {
+	Mint(grant waitroom.Grant) (string, error)
+	Verify(token string, event waitroom.EventID) (waitroom.Pass, error)
+	JWKS() []byte
+}
+
+// Tickets sells.
+type Tickets interface {
+	Put(ctx context.Context, event string, c ticket.Catalogue) error
+	Map(ctx context.Context, event string) (*ticket.Map, string, error)
+	SeatsLeft(event string) (int64, bool)
+	Reserve(ctx context.Context, req ticket.ReserveRequest) (ticket.Answer, error)
+	Pay(ctx context.Context, req ticket.PayRequest) (ticket.Answer, error)
+	Cancel(ctx context.Context, event, id, person string) error
+	Reservation(ctx context.Context, event, id, person string) (ticket.Reservation, error)
+}
+
+// Load takes the site's own report of how busy it is, 0 to 1.
+type Load interface {
+	Report(ctx context.Context, event waitroom.EventID, usage float64) error
+}
+
+// Sample tells an operator how an event does right now, as one JSON object.
+type Sample func(ctx context.Context, event waitroom.EventID) ([]byte, error)
+
+// Hub serves what stays open. It answers or takes the connection over; it checks
+// the origin and the event itself. ServeOps is called for operators only.
+type Hub interface {
+	ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string)
+	ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.EventID)
+}
+
+// Check is one thing that /readyz asks.
+type Check struct {
+	// Name stands in the answer, such as "store".
+	Name string
+	// Ping returns an error while the thing does not answer.
+	Ping func(ctx context.Context) error
+}
+
+// Deps are the parts that the HTTP side speaks to.
+type Deps struct {
+	Line       Line
+	Operations Operations
+	View       View
+	Passes     Passes
+	// Tickets may be nil on a node that sells nothing; its calls are then unknown routes.
+	Tickets Tickets
+	Load    Load
+	Sample  Sample
+	Hub     Hub
+	// Pages holds index.html, shop.html, console.html and assets/.
+	Pages fs.FS
+	// Ready is asked by /readyz.
+	Ready []Check
+	// Listener is what Run serves on; Run closes it.
+	Listener   net.Listener
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+}
+
+func (d Deps) validate() error {
+	var errs []error
+	for name, missing := range map[string]bool{
+		"line": d.Line == nil, "operations": d.Operations == nil, "view": d.View == nil,
+		"passes": d.Passes == nil, "load": d.Load == nil, "sample": d.Sample == nil,
+		"hub": d.Hub == nil, "pages": d.Pages == nil, "log": d.Log == nil,
+		"registerer": d.Registerer == nil, "gatherer": d.Gatherer == nil,
+	} {
+		if missing {
+			errs = append(errs, errors.New("web needs "+name))
+		}
+	}
+	return errors.Join(errs...)
+}

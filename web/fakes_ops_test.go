@@ -1,0 +1,86 @@
+package web
+
+import (
+	"context"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// fakeOperations knows the event "demo"; err is the answer to every call.
+type fakeOperations struct {
+	err     error
+	created []waitroom.Settings
+	deleted []waitroom.EventID
+	patched []string
+	admit   func(waitroom.AdmitRequest) ([]waitroom.Grant, error)
+}
+
+func (o *fakeOperations) known(id waitroom.EventID) (waitroom.Event, error) {
+	switch {
+	case o.err != nil:
+		return waitroom.Event{}, o.err
+	case id != "demo":
+		return waitroom.Event{}, waitroom.ErrNoEvent
+	}
+	s := waitroom.DefaultSettings("demo")
+	opens := testNow.Add(-3600e9)
+	s.OpensAt = &opens
+	return waitroom.Event{Settings: s, State: waitroom.Open, Version: 2, Now: testNow}, nil
+}
+
+func (o *fakeOperations) Create(_ context.Context, s waitroom.Settings, state waitroom.State, _ string) (waitroom.Event, error) {
+	if s.ID == "demo" {
+		return waitroom.Event{}, waitroom.ErrExists
+	}
+	if o.err != nil {
+		return waitroom.Event{}, o.err
+	}
+	o.created = append(o.created, s)
+	return waitroom.Event{Settings: s, State: state, Version: 1, Now: testNow}, nil
+}
+
+func (o *fakeOperations) Patch(_ context.Context, id waitroom.EventID, patch []byte, _ string) (waitroom.Event, error) {
+	e, err := o.known(id)
+	if err == nil {
+		o.patched = append(o.patched, string(patch))
+	}
+	return e, err
+}
+
+func (o *fakeOperations) Delete(_ context.Context, id waitroom.EventID, _ string) error {
+	o.deleted = append(o.deleted, id)
+	return o.err
+}
+
+func (o *fakeOperations) Event(_ context.Context, id waitroom.EventID) (waitroom.Event, error) {
+	return o.known(id)
+}
+
+func (o *fakeOperations) Events(context.Context) ([]waitroom.Event, error) {
+	e, err := o.known("demo")
+	return []waitroom.Event{e}, err
+}
+
+func (o *fakeOperations) Admit(_ context.Context, _ waitroom.EventID, r waitroom.AdmitRequest) ([]waitroom.Grant, error) {
+	if o.admit != nil {
+		return o.admit(r)
+	}
+	return []waitroom.Grant{annsGrant("demo")}, o.err
+}
+
+func (o *fakeOperations) Block(_ context.Context, id waitroom.EventID, _ waitroom.EntryID, _ string) error {
+	_, err := o.known(id)
+	return err
+}
+
+func (o *fakeOperations) Revoke(_ context.Context, id waitroom.EventID, jti, _ string) error {
+	if jti == "unknown" {
+		return waitroom.ErrNoEntry
+	}
+	_, err := o.known(id)
+	return err
+}
+
+func (o *fakeOperations) Audit(_ context.Context, _ waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error) {
+	return []waitroom.AuditRecord{{ID: "1-0", At: testNow, By: byOperator, What: "patch", Before: after, After: string(rune('0' + limit%10))}}, o.err
+}

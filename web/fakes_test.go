@@ -1,0 +1,358 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	testOperator  = "operator-token"
+	testSite      = "site-key"
+	goodReceipt   = "receipt-of-ann"
+	foreignPlace  = "receipt-of-elsewhere"
+	goodToken     = "token-of-ann"
+	expiredToken  = "token-of-ann-expired"
+	foreignToken  = "token-of-elsewhere"
+	otherToken    = "token-of-bob"
+	ann           = "ann-entry"
+	testPublicURL = "https://wait.example"
+)
+
+var testNow = time.Date(2026, 5, 1, 12, 0, 0, 250_000_000, time.UTC)
+
+// fakeLine answers as told; a nil function gives the ordinary answer.
+type fakeLine struct {
+	join     func(waitroom.JoinRequest) (waitroom.Place, error)
+	place    func() (waitroom.Place, error)
+	leave    func(waitroom.EntryID) error
+	enter    func(waitroom.Pass) (waitroom.Grant, error)
+	complete func(jti string) error
+}
+
+func annsPlace(event waitroom.EventID) waitroom.Place {
+	return waitroom.Place{Event: event, Entry: ann, Seq: 3, State: waitroom.EntryWaiting, Receipt: goodReceipt}
+}
+
+func annsGrant(event waitroom.EventID) waitroom.Grant {
+	return waitroom.Grant{
+		Event: event, Entry: ann, Seq: 3, Subject: ann, JTI: "jti-1", AdmittedAt: testNow,
+		ClaimBy: testNow.Add(5 * time.Minute), SessionEnds: testNow.Add(10 * time.Minute), State: waitroom.EntryEntered,
+	}
+}
+
+func (l *fakeLine) Join(_ context.Context, r waitroom.JoinRequest) (waitroom.Place, error) {
+	if l.join != nil {
+		return l.join(r)
+	}
+	p := annsPlace(r.Event)
+	p.Created = r.Receipt == ""
+	return p, nil
+}
+
+func (l *fakeLine) Place(_ context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error) {
+	if _, _, err := l.ReadReceipt(event, receipt); err != nil {
+		return waitroom.Place{}, err
+	}
+	if l.place != nil {
+		return l.place()
+	}
+	return annsPlace(event), nil
+}
+
+func (l *fakeLine) PlaceOf(_ context.Context, event waitroom.EventID, subject string) (waitroom.Place, error) {
+	p := annsPlace(event)
+	p.Entry = waitroom.EntryID("entry-of-" + subject)
+	return p, nil
+}
+
+func (l *fakeLine) Leave(_ context.Context, _ waitroom.EventID, e waitroom.EntryID) error {
+	if l.leave != nil {
+		return l.leave(e)
+	}
+	return nil
+}
+
+func (l *fakeLine) ReadReceipt(_ waitroom.EventID, token string) (waitroom.EntryID, waitroom.Seq, error) {
+	switch token {
+	case goodReceipt:
+		return ann, 3, nil
+	case foreignPlace:
+		return "", 0, waitroom.ErrWrongEvent
+	default:
+		return "", 0, waitroom.ErrTokenInvalid
+	}
+}
+
+func (l *fakeLine) Enter(_ context.Context, event waitroom.EventID, p waitroom.Pass) (waitroom.Grant, error) {
+	if l.enter != nil {
+		return l.enter(p)
+	}
+	if p.Expired {
+		return waitroom.Grant{}, waitroom.ErrTokenExpired
+	}
+	return annsGrant(event), nil
+}
+
+func (l *fakeLine) Complete(_ context.Context, _ waitroom.EventID, jti string) error {
+	if l.complete != nil {
+		return l.complete(jti)
+	}
+	return nil
+}
+
+// fakeView knows the event "demo" and, with identity jwt, "members".
+type fakeView struct {
+	event    waitroom.Event
+	err      error
+	position int64
+	eta      time.Duration
+}
+
+func (v *fakeView) Event(_ context.Context, id waitroom.EventID) (waitroom.Event, error) {
+	switch {
+	case v.err != nil:
+		return waitroom.Event{}, v.err
+	case id == "members":
+		return waitroom.Event{Settings: waitroom.Settings{ID: id, Identity: "jwt"}, State: waitroom.Open}, nil
+	case id != "demo":
+		return waitroom.Event{}, waitroom.ErrNoEvent
+	}
+	return v.event, nil
+}
+
+func (v *fakeView) Position(waitroom.EventID, waitroom.Seq) (int64, bool) {
+	return v.position, v.position > 0
+}
+
+func (v *fakeView) Estimate(waitroom.EventID, int64) (eta, p90 time.Duration, ok bool) {
+	return v.eta, 2 * v.eta, v.eta > 0
+}
+
+type fakePasses struct{}
+
+func (fakePasses) Mint(g waitroom.Grant) (string, error) { return "token-" + g.JTI, nil }
+func (fakePasses) JWKS() []byte                          { return []byte(`{"keys":[]}`) }
+
+func (fakePasses) Verify(token string, event waitroom.EventID) (waitroom.Pass, error) {
+	p := waitroom.Pass{Event: event, Subject: ann, JTI: "jti-1", AdmittedAt: testNow}
+	switch token {
+	case goodToken:
+	case otherToken:
+		p.Subject, p.JTI = "bob-entry", "jti-2"
+	case expiredToken:
+		p.Expired = true
+	case foreignToken:
+		return waitroom.Pass{}, waitroom.ErrWrongEvent
+	default:
+		return waitroom.Pass{}, waitroom.ErrTokenInvalid
+	}
+	return p, nil
+}
+
+// fakeTickets keeps one reservation, of ann.
+type fakeTickets struct {
+	reserve func(ticket.ReserveRequest) (ticket.Answer, error)
+	pay     func(ticket.PayRequest) (ticket.Answer, error)
+	cancel  error
+	seats   *ticket.Map
+	put     func(ticket.Catalogue) error
+}
+
+var annsReservation = ticket.Reservation{
+	ID: "res-1", Event: "demo", Person: ann, Status: ticket.Held, Seats: []string{"A-1"},
+	AmountCents: 5000, Currency: "EUR", ExpiresAt: testNow.Add(3 * time.Minute),
+}
+
+func (t *fakeTickets) Put(_ context.Context, _ string, c ticket.Catalogue) error {
+	if t.put != nil {
+		return t.put(c)
+	}
+	return nil
+}
+
+func (t *fakeTickets) Map(context.Context, string) (*ticket.Map, string, error) {
+	if t.seats == nil {
+		return nil, "", ticket.ErrWrongMode
+	}
+	return t.seats, `"v1"`, nil
+}
+
+func (t *fakeTickets) SeatsLeft(string) (int64, bool) { return 7, true }
+
+func (t *fakeTickets) Reserve(_ context.Context, r ticket.ReserveRequest) (ticket.Answer, error) {
+	if t.reserve != nil {
+		return t.reserve(r)
+	}
+	status, body := r.Encode(annsReservation, nil)
+	return ticket.Answer{Status: status, Body: body}, nil
+}
+
+func (t *fakeTickets) Pay(_ context.Context, r ticket.PayRequest) (ticket.Answer, error) {
+	if t.pay != nil {
+		return t.pay(r)
+	}
+	if r.ReservationID != annsReservation.ID || r.Person != ann {
+		return refusedAnswer(r.Encode, ticket.ErrNoReservation), nil
+	}
+	paying := annsReservation
+	paying.Status = ticket.PaymentPending
+	status, body := r.Encode(paying, nil)
+	return ticket.Answer{Status: status, Body: body}, nil
+}
+
+func refusedAnswer(encode ticket.Encode, err error) ticket.Answer {
+	status, body := encode(ticket.Reservation{}, err)
+	return ticket.Answer{Status: status, Body: body}
+}
+
+func (t *fakeTickets) Cancel(_ context.Context, _, id, person string) error {
+	if id != annsReservation.ID || person != ann {
+		return ticket.ErrNoReservation
+	}
+	return t.cancel
+}
+
+func (t *fakeTickets) Reservation(_ context.Context, _, id, person string) (ticket.Reservation, error) {
+	if id != annsReservation.ID || person != ann {
+		return ticket.Reservation{}, ticket.ErrNoReservation
+	}
+	return annsReservation, nil
+}
+
+type fakeHub struct{}
+
+func (fakeHub) ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string) {
+	if receipt == "" {
+		Refuse(w, r, http.StatusUnauthorized, "token_required", 0)
+		return
+	}
+	_, _ = io.WriteString(w, "live "+string(event)+" "+receipt)
+}
+
+func (fakeHub) ServeOps(w http.ResponseWriter, _ *http.Request, event waitroom.EventID) {
+	_, _ = io.WriteString(w, "ops "+string(event))
+}
+
+type fakeLoad struct{ usage float64 }
+
+func (l *fakeLoad) Report(_ context.Context, _ waitroom.EventID, usage float64) error {
+	l.usage = usage
+	return nil
+}
+
+// rig is a server among fakes.
+type rig struct {
+	*Server
+	line    *fakeLine
+	ops     *fakeOperations
+	view    *fakeView
+	tickets *fakeTickets
+	load    *fakeLoad
+	logs    *observer.ObservedLogs
+}
+
+func testPages() fstest.MapFS {
+	return fstest.MapFS{
+		"index.html":    {Data: []byte("<!doctype html><title>wait</title>")},
+		"shop.html":     {Data: []byte("<!doctype html><title>shop</title>")},
+		"console.html":  {Data: []byte("<!doctype html><title>console</title>")},
+		"assets/app.js": {Data: []byte("export {}")},
+	}
+}
+
+func newRig(t testing.TB, change ...func(*Config, *Deps)) *rig {
+	t.Helper()
+	core, logs := observer.New(zapcore.DebugLevel)
+	r := &rig{
+		line: &fakeLine{}, ops: &fakeOperations{}, tickets: &fakeTickets{}, load: &fakeLoad{}, logs: logs,
+		view: &fakeView{position: 3, event: waitroom.Event{
+			Settings: waitroom.Settings{ID: "demo", Name: "Demo", Mode: "queue", Order: "fifo", Identity: "anonymous", RatePerS: 20},
+			State:    waitroom.Open, Waiting: 5, Now: testNow,
+		}},
+	}
+	reg := prometheus.NewRegistry()
+	cfg := Config{
+		PublicURL: testPublicURL, Origins: []string{"https://shop.example"}, AllowedRedirectHosts: []string{"shop.example"},
+		OperatorToken: testOperator, SiteKey: testSite, IdentitySecret: []byte(strings.Repeat("k", 32)),
+	}
+	deps := Deps{
+		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Load: r.load, Hub: fakeHub{},
+		Sample: func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
+		Pages:  testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
+	}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	s, err := New(cfg, deps)
+	require.NoError(t, err)
+	r.Server = s
+	return r
+}
+
+// call is one request to make, and what it comes with.
+type call struct {
+	method, path, body string
+	headers            map[string]string
+}
+
+func (c call) with(pairs ...string) call {
+	headers := map[string]string{}
+	for k, v := range c.headers {
+		headers[k] = v
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		headers[pairs[i]] = pairs[i+1]
+	}
+	c.headers = headers
+	return c
+}
+
+func (r *rig) do(t testing.TB, c call) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), c.method, "http://wait.example"+c.path, bytes.NewReader([]byte(c.body)))
+	if c.body == "" {
+		req.Body, req.ContentLength = http.NoBody, 0
+	} else {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for k, v := range c.headers {
+		if v == "" {
+			req.Header.Del(k)
+			continue
+		}
+		req.Header.Set(k, v)
+	}
+	w := httptest.NewRecorder()
+	r.Handler().ServeHTTP(w, req)
+	return w
+}
+
+func problemIn(t testing.TB, w *httptest.ResponseRecorder) problem {
+	t.Helper()
+	require.Equal(t, mimeProblem, w.Header().Get("Content-Type"), "body: %s", w.Body)
+	var p problem
+	dec := json.NewDecoder(w.Body)
+	dec.DisallowUnknownFields()
+	require.NoError(t, dec.Decode(&p))
+	return p
+}

@@ -1,0 +1,332 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// eventBody is the public event, without the time: that is appended after the
+// rest was hashed for the ETag.
+type eventBody struct {
+	ID           waitroom.EventID `json:"id"`
+	Name         string           `json:"name"`
+	Mode         string           `json:"mode"`
+	Order        string           `json:"order"`
+	State        waitroom.State   `json:"state"`
+	Reason       string           `json:"reason,omitempty"`
+	LobbyOpensAt *stamp           `json:"lobby_opens_at,omitempty"`
+	OpensAt      *stamp           `json:"opens_at,omitempty"`
+	ClosesAt     *stamp           `json:"closes_at,omitempty"`
+	Waiting      int64            `json:"waiting"`
+	RatePerS     float64          `json:"rate_per_s"`
+	SeatsLeft    *int64           `json:"seats_left,omitempty"`
+	Message      string           `json:"message,omitempty"`
+}
+
+// event answers what everybody may know, from memory.
+func (s *Server) event(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(eventBody{
+		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
+		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
+		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(id), Message: ev.Message,
+	})
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(body) // a hash never fails
+	if notModified(c, `W/"`+strconv.FormatUint(h.Sum64(), 36)+`"`, "public, max-age=1") {
+		return nil
+	}
+	body = append(body[:len(body)-1], `,"now":`...)
+	body = ev.Now.UTC().AppendFormat(body, `"`+stampFormat+`"`)
+	return c.Blob(http.StatusOK, mimeJSON, append(body, '}'))
+}
+
+func (s *Server) seatsLeft(event waitroom.EventID) *int64 {
+	if s.deps.Tickets == nil {
+		return nil
+	}
+	if n, ok := s.deps.Tickets.SeatsLeft(string(event)); ok {
+		return &n
+	}
+	return nil
+}
+
+// notModified sets the ETag and answers 304 to whoever has that version already.
+func notModified(c echo.Context, etag, cache string) bool {
+	h := c.Response().Header()
+	h.Set("ETag", etag)
+	h.Set("Cache-Control", cache)
+	for candidate := range strings.SplitSeq(c.Request().Header.Get("If-None-Match"), ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || candidate != "" && strings.TrimPrefix(candidate, "W/") == strings.TrimPrefix(etag, "W/") {
+			c.Response().WriteHeader(http.StatusNotModified)
+			return true
+		}
+	}
+	return false
+}
+
+// placeBody is what a person is told of their own place. Fields that do not apply
+// are absent, never zero.
+type placeBody struct {
+	EntryID     waitroom.EntryID    `json:"entry_id"`
+	State       waitroom.EntryState `json:"state"`
+	Position    *int64              `json:"position,omitempty"`
+	Ahead       *int64              `json:"ahead,omitempty"`
+	Waiting     *int64              `json:"waiting,omitempty"`
+	EtaS        *int64              `json:"eta_s,omitempty"`
+	EtaP90S     *int64              `json:"eta_p90_s,omitempty"`
+	PlaceToken  string              `json:"place_token,omitempty"`
+	EntryToken  string              `json:"entry_token,omitempty"`
+	ExpiresAt   *stamp              `json:"expires_at,omitempty"`
+	RedirectURL string              `json:"redirect_url,omitempty"`
+}
+
+// join takes a place, or finds the one that the caller has.
+func (s *Server) join(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	if err := optional(c); err != nil {
+		return err
+	}
+	req, err := s.joinRequest(c.Request(), id)
+	if err != nil {
+		return err
+	}
+	place, err := s.deps.Line.Join(c.Request().Context(), req)
+	if err != nil {
+		return s.whenOpen(c, id, err)
+	}
+	s.setCookie(c, placeCookie+string(id), place.Receipt, placeCookieAge)
+	status := http.StatusOK
+	if place.Created {
+		status = http.StatusCreated
+	}
+	return s.writePlace(c, status, place)
+}
+
+// joinRequest says who joins. A place token that is damaged or of another event is
+// as good as none: its holder joins anew.
+func (s *Server) joinRequest(r *http.Request, id waitroom.EventID) (waitroom.JoinRequest, error) {
+	req := waitroom.JoinRequest{Event: id, Mobile: isPhone(r)}
+	subject, err := s.subject(r, id)
+	if err != nil || subject != "" {
+		req.Subject = subject
+		return req, err
+	}
+	req.Receipt = cookie(r, placeCookie+string(id))
+	if said := bearer(r); said != "" {
+		if _, _, err := s.deps.Line.ReadReceipt(id, said); err == nil {
+			req.Receipt = said
+		}
+	}
+	return req, nil
+}
+
+// isPhone guesses whether the page may lose its socket in a pocket.
+func isPhone(r *http.Request) bool {
+	return r.Header.Get("Sec-CH-UA-Mobile") == "?1" || strings.Contains(r.UserAgent(), "Mobi")
+}
+
+// whenOpen adds to "not open yet" when that will be.
+func (s *Server) whenOpen(c echo.Context, id waitroom.EventID, err error) error {
+	if !errors.Is(err, waitroom.ErrNotOpen) {
+		return err
+	}
+	ev, viewErr := s.deps.View.Event(c.Request().Context(), id)
+	if viewErr != nil {
+		return err
+	}
+	opens := cmp.Or(ev.LobbyOpensAt, ev.OpensAt)
+	if opens == nil {
+		return err
+	}
+	const longest = time.Hour // schedules change
+	return After(err, min(max(opens.Sub(ev.Now), time.Second), longest))
+}
+
+// me tells a person where they stand, where no socket gets through.
+func (s *Server) me(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	place, err := s.placeOf(c, id)
+	if err != nil {
+		return err
+	}
+	return s.writePlace(c, http.StatusOK, place)
+}
+
+func (s *Server) placeOf(c echo.Context, id waitroom.EventID) (waitroom.Place, error) {
+	r := c.Request()
+	subject, err := s.subject(r, id)
+	if err != nil && !errors.Is(err, waitroom.ErrNoEvent) { // which the token's check comes before
+		return waitroom.Place{}, err
+	}
+	if subject != "" {
+		return s.deps.Line.PlaceOf(r.Context(), id, subject)
+	}
+	token := placeToken(r, id)
+	if token == "" {
+		return waitroom.Place{}, waitroom.ErrTokenRequired
+	}
+	place, err := s.deps.Line.Place(r.Context(), id, token)
+	return place, foreign(err)
+}
+
+// leave gives the place up. The cookie stays: it says who may come back.
+func (s *Server) leave(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	r := c.Request()
+	subject, err := s.subject(r, id)
+	if err != nil && !errors.Is(err, waitroom.ErrNoEvent) {
+		return err
+	}
+	if subject != "" {
+		place, err := s.deps.Line.PlaceOf(r.Context(), id, subject)
+		if err != nil {
+			return err
+		}
+		return s.giveUp(c, id, place.Entry)
+	}
+	token := placeToken(r, id)
+	if token == "" {
+		return waitroom.ErrTokenRequired
+	}
+	entry, _, err := s.deps.Line.ReadReceipt(id, token)
+	if err != nil {
+		return foreign(err)
+	}
+	return s.giveUp(c, id, entry)
+}
+
+func (s *Server) giveUp(c echo.Context, id waitroom.EventID, entry waitroom.EntryID) error {
+	if err := s.deps.Line.Leave(c.Request().Context(), id, entry); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// issue belongs to mode instant, which no event of this version has.
+func (s *Server) issue(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+		return err
+	}
+	return ticket.ErrWrongMode
+}
+
+// live hands the connection to the hub, with the bare writer: what the hub takes
+// over, Echo must not hold on to.
+func (s *Server) live(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	s.deps.Hub.ServeLive(c.Response().Writer, c.Request(), id, placeToken(c.Request(), id))
+	return nil
+}
+
+// writePlace answers with a place as this node sees it.
+func (s *Server) writePlace(c echo.Context, status int, p waitroom.Place) error {
+	body := placeBody{EntryID: p.Entry, State: p.State, PlaceToken: p.Receipt}
+	ev, err := s.deps.View.Event(c.Request().Context(), p.Event)
+	if err != nil { // the place is safe all the same, and its holder must learn it
+		s.log.Warn("event not in view", zap.String("event", string(p.Event)), zap.Error(err))
+	} else {
+		body.Waiting = &ev.Waiting
+	}
+	wait := polledRarely
+	switch p.State {
+	case waitroom.EntryWaiting:
+		wait = s.setPosition(&body, p)
+	case waitroom.EntryAdmitted, waitroom.EntryEntered:
+		if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
+			return fmt.Errorf("mint entry token: %w", err)
+		}
+		ends := p.Grant.ClaimBy
+		if p.State == waitroom.EntryEntered {
+			ends = p.Grant.SessionEnds
+		}
+		body.ExpiresAt = new(stamp(ends))
+		body.RedirectURL = s.redirectURL(c, p.Event, ev)
+	case waitroom.EntryLobby:
+	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:
+		wait = 0 // nothing will change by asking
+	}
+	setRetryAfter(c.Response().Header(), wait)
+	return writeJSON(c, status, body)
+}
+
+// The bounds of how often a page without a socket asks.
+const (
+	polledOften  = 2 * time.Second
+	polledRarely = 20 * time.Second
+)
+
+// setPosition adds where in the line somebody is, and says when to ask again.
+func (s *Server) setPosition(body *placeBody, p waitroom.Place) time.Duration {
+	position, ok := s.deps.View.Position(p.Event, p.Seq)
+	if !ok { // this node's memory is a moment away from the store's
+		return polledOften
+	}
+	body.Position, body.Ahead = &position, new(position-1)
+	if body.Waiting != nil {
+		body.Waiting = new(max(*body.Waiting, position))
+	}
+	eta, p90, ok := s.deps.View.Estimate(p.Event, position)
+	if ok {
+		body.EtaS, body.EtaP90S = new(wholeSeconds(eta)), new(wholeSeconds(p90))
+	}
+	return askAgain(position, eta, ok)
+}
+
+// askAgain is when somebody at a position should ask next: sooner the nearer.
+func askAgain(position int64, eta time.Duration, known bool) time.Duration {
+	wait := time.Duration(min(position, 1<<20)) * 20 * time.Millisecond
+	if known {
+		wait = eta / 4
+	}
+	return min(max(wait, polledOften), polledRarely)
+}
+
+// redirectURL is where an admitted person goes: back to the address they came
+// from if that host is allowed, else where the event says, else to its shop page.
+func (s *Server) redirectURL(c echo.Context, id waitroom.EventID, ev waitroom.Event) string {
+	if back, ok := s.rules.returnAddress(c.QueryParam("return_to")); ok {
+		return back
+	}
+	return cmp.Or(ev.RedirectURL, "/e/"+string(id)+"/shop")
+}

@@ -1,0 +1,124 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// gate is the verdict for a proxy in front of the site: whoever holds a good entry
+// token passes, and has entered from then on.
+func (s *Server) gate(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	pass, grant, err := s.inside(c, id)
+	if err != nil {
+		verdict := &gateError{err}
+		if c.QueryParam("redirect") == "1" && problemOf(verdict).Status == http.StatusUnauthorized {
+			return c.Redirect(http.StatusFound, s.waitingPage(id, c.Request().Header))
+		}
+		return verdict
+	}
+	h := c.Response().Header()
+	h.Set("X-Waitroom-User", pass.Subject)
+	h.Set("X-Waitroom-Entry", string(grant.Entry))
+	return noContent(c)
+}
+
+// waitingPage is where somebody without a token waits, and the address to come
+// back to where its host is allowed.
+func (s *Server) waitingPage(id waitroom.EventID, h http.Header) string {
+	address := s.cfg.PublicURL + "/e/" + string(id)
+	if back, ok := s.rules.returnAddress(originalAddress(h)); ok {
+		address += "?return_to=" + url.QueryEscape(back)
+	}
+	return address
+}
+
+// originalAddress is what the browser asked the proxy for, as the proxy says.
+// Anyone may send these headers, so that it must be checked before it is used.
+func originalAddress(h http.Header) string {
+	if whole := h.Get("X-Original-URL"); whole != "" {
+		return whole
+	}
+	host := h.Get("X-Forwarded-Host")
+	if host == "" {
+		return ""
+	}
+	path := h.Get("X-Forwarded-Uri")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return cmp.Or(h.Get("X-Forwarded-Proto"), "https") + "://" + host + path
+}
+
+// enter takes the entry token by a form of the waiting page, on the site's own
+// host, and keeps it there as a cookie.
+func (s *Server) enter(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	form, err := formOf(c)
+	if err != nil {
+		return err
+	}
+	token := form.Get("entry_token")
+	if token == "" {
+		return waitroom.ErrTokenRequired
+	}
+	pass, err := s.deps.Passes.Verify(token, id)
+	if err != nil {
+		return err
+	}
+	grant, err := s.deps.Line.Enter(c.Request().Context(), id, pass)
+	if errors.Is(err, waitroom.ErrNoEntry) {
+		return waitroom.ErrTokenExpired
+	}
+	if err != nil {
+		return err
+	}
+	s.setCookie(c, entryCookie+string(id), token, sessionLeft(grant))
+	return c.Redirect(http.StatusSeeOther, s.destination(form.Get("return_to")))
+}
+
+// sessionLeft is how long the cookie may live. The proxy asks for every request,
+// so that a cookie that lives too long lets nobody through.
+func sessionLeft(g waitroom.Grant) time.Duration {
+	const atLeast = time.Minute
+	return max(atLeast, g.SessionEnds.Sub(g.AdmittedAt))
+}
+
+// destination is a path of the site's own host, or an address on an allowed one;
+// anything else becomes the site's front page.
+func (s *Server) destination(wanted string) string {
+	if localPath(wanted) {
+		return wanted
+	}
+	if address, ok := s.rules.returnAddress(wanted); ok {
+		return address
+	}
+	return "/"
+}
+
+func formOf(c echo.Context) (url.Values, error) {
+	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return nil, errUnsupportedType
+	}
+	form, err := url.ParseQuery(string(bodyOf(c)))
+	if err != nil {
+		return nil, wrongField("body", "must be a form")
+	}
+	return form, nil
+}

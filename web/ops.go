@@ -1,0 +1,124 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// byOperator is who did it, in the audit trail: there is one operator token.
+const byOperator = "operator"
+
+// opsAdmit lets people in by hand.
+func (s *Server) opsAdmit(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	var (
+		count *int
+		entry *string
+	)
+	if err := required(c, field{"count", &count, admitCount}, field{"entry_id", &entry, "an entry's id"}); err != nil {
+		return err
+	}
+	req := waitroom.AdmitRequest{By: byOperator}
+	switch {
+	case (count == nil) == (entry == nil):
+		return wrongField("count", "give a count or an entry_id, one of them")
+	case count != nil && (*count < 1 || *count > mostAdmitted):
+		return wrongField("count", "must be "+admitCount)
+	case count != nil:
+		req.Count = *count
+	case !isName(*entry):
+		return wrongField("entry_id", "must be an entry's id")
+	default:
+		req.Entry = waitroom.EntryID(*entry)
+	}
+	if req.RequestID = c.Request().Header.Get(headerIdempotencyKey); req.RequestID != "" && !isName(req.RequestID) {
+		return wrongField(headerIdempotencyKey, "must be letters, digits, '-', '_' and '.'")
+	}
+	grants, err := s.deps.Operations.Admit(c.Request().Context(), id, req)
+	if err != nil {
+		return err
+	}
+	entries := make([]waitroom.EntryID, len(grants))
+	for i, g := range grants {
+		entries[i] = g.Entry
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		Admitted int                `json:"admitted"`
+		Entries  []waitroom.EntryID `json:"entries"`
+	}{len(entries), entries})
+}
+
+const (
+	mostAdmitted = 1000
+	admitCount   = "a whole number from 1 to 1000"
+)
+
+// opsBlock puts somebody out for good.
+func (s *Server) opsBlock(c echo.Context) error {
+	id, entry, err := namedIn(c, "entry_id")
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Operations.Block(c.Request().Context(), id, waitroom.EntryID(entry), byOperator); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// opsRevoke makes an entry token open nothing any more.
+func (s *Server) opsRevoke(c echo.Context) error {
+	id, jti, err := namedIn(c, "jti")
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Operations.Revoke(c.Request().Context(), id, jti, byOperator); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// namedIn reads a body that names one thing.
+func namedIn(c echo.Context, name string) (id waitroom.EventID, value string, err error) {
+	if id, err = eventID(c); err != nil {
+		return "", "", err
+	}
+	if err := required(c, field{name, &value, "an id"}); err != nil {
+		return "", "", err
+	}
+	if !isName(value) {
+		return "", "", wrongField(name, "must be an id")
+	}
+	return id, value, nil
+}
+
+// opsMetrics is one sample of how the event does.
+func (s *Server) opsMetrics(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+		return err
+	}
+	sample, err := s.deps.Sample(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, mimeJSON, sample)
+}
+
+// opsLive hands the connection to the hub.
+func (s *Server) opsLive(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	s.deps.Hub.ServeOps(c.Response().Writer, c.Request(), id)
+	return nil
+}

@@ -1,0 +1,205 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// opsEventBody is the whole of an event, with times as the contract writes them.
+type opsEventBody struct {
+	waitroom.Event
+	LobbyOpensAt *stamp `json:"lobby_opens_at,omitempty"`
+	OpensAt      *stamp `json:"opens_at,omitempty"`
+	ClosesAt     *stamp `json:"closes_at,omitempty"`
+	Now          stamp  `json:"now"`
+}
+
+func opsEventOf(e waitroom.Event) opsEventBody {
+	return opsEventBody{
+		Event: e, LobbyOpensAt: stampOf(e.LobbyOpensAt), OpensAt: stampOf(e.OpensAt),
+		ClosesAt: stampOf(e.ClosesAt), Now: stamp(e.Now),
+	}
+}
+
+// opsEvents lists all events.
+func (s *Server) opsEvents(c echo.Context) error {
+	events, err := s.deps.Operations.Events(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	bodies := make([]opsEventBody, len(events))
+	for i, e := range events {
+		bodies[i] = opsEventOf(e)
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		Events []opsEventBody `json:"events"`
+	}{bodies})
+}
+
+// opsCreate makes an event, and what it sells.
+func (s *Server) opsCreate(c echo.Context) error {
+	doc, err := document(c)
+	if err != nil {
+		return err
+	}
+	settings, state, err := waitroom.DecodeSettings(doc)
+	if err != nil {
+		return err
+	}
+	if err := s.canIdentify(settings.Identity); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	event, err := s.deps.Operations.Create(ctx, settings, state, byOperator)
+	if err != nil {
+		return err
+	}
+	if err := s.stock(ctx, event); err != nil {
+		s.undoCreate(ctx, event.ID)
+		return err
+	}
+	return writeJSON(c, http.StatusCreated, opsEventOf(event))
+}
+
+// stock puts what an event sells into the tickets' store; what is there stays.
+func (s *Server) stock(ctx context.Context, e waitroom.Event) error {
+	catalogue, sells := Catalogue(e.Settings)
+	if !sells || s.deps.Tickets == nil {
+		return nil
+	}
+	if err := s.deps.Tickets.Put(ctx, string(e.ID), catalogue); err != nil {
+		return fmt.Errorf("stock %s: %w", e.ID, err)
+	}
+	return nil
+}
+
+// undoCreate takes back an event that has nothing to sell, so that the operator
+// may try again.
+func (s *Server) undoCreate(ctx context.Context, id waitroom.EventID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CallTimeout)
+	defer cancel()
+	if err := s.deps.Operations.Delete(ctx, id, byOperator); err != nil {
+		s.log.Error("event without stock remains", zap.String("event", string(id)), zap.Error(err))
+	}
+}
+
+// canIdentify refuses an event whose people this installation could not know.
+func (s *Server) canIdentify(identity string) error {
+	if identity == identityJWT && len(s.cfg.IdentitySecret) == 0 {
+		return wrongField("identity", "jwt needs the identity secret in the service's configuration")
+	}
+	return nil
+}
+
+// opsEvent tells the whole of an event.
+func (s *Server) opsEvent(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	e, err := s.deps.Operations.Event(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, opsEventOf(e))
+}
+
+// opsPatch changes any part of the settings, and the state.
+func (s *Server) opsPatch(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	doc, err := document(c)
+	if err != nil {
+		return err
+	}
+	var part struct {
+		Identity string          `json:"identity"`
+		Tickets  json.RawMessage `json:"tickets"`
+	}
+	if json.Unmarshal(doc, &part) == nil { // the line's own decoder says what is wrong otherwise
+		if err := s.canIdentify(part.Identity); err != nil {
+			return err
+		}
+	}
+	event, err := s.deps.Operations.Patch(c.Request().Context(), id, doc, byOperator)
+	if err != nil {
+		return err
+	}
+	if part.Tickets != nil {
+		if err := s.stock(c.Request().Context(), event); err != nil {
+			return err
+		}
+	}
+	return writeJSON(c, http.StatusOK, opsEventOf(event))
+}
+
+// opsDelete ends an event for good. What it sold stays sold.
+func (s *Server) opsDelete(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Operations.Delete(c.Request().Context(), id, byOperator); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// auditBody is one deed, with its time as the contract writes it.
+type auditBody struct {
+	waitroom.AuditRecord
+	At stamp `json:"at"`
+}
+
+const (
+	mostAudit  = 1000
+	usualAudit = 100
+)
+
+// opsAudit is a page of who did what, oldest first, behind the record "after".
+func (s *Server) opsAudit(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	limit := usualAudit
+	if raw := c.QueryParam("limit"); raw != "" {
+		if limit, err = strconv.Atoi(raw); err != nil || limit < 1 || limit > mostAudit {
+			return wrongField("limit", "must be a whole number from 1 to 1000")
+		}
+	}
+	records, err := s.deps.Operations.Audit(c.Request().Context(), id, c.QueryParam("after"), limit)
+	if err != nil {
+		return err
+	}
+	bodies := make([]auditBody, len(records))
+	for i, r := range records {
+		bodies[i] = auditBody{AuditRecord: r, At: stamp(r.At)}
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		Records []auditBody `json:"records"`
+	}{bodies})
+}
+
+// document is a body that a decoder of another package reads: JSON in UTF-8.
+func document(c echo.Context) ([]byte, error) {
+	if !isJSON(c.Request().Header.Get("Content-Type")) {
+		return nil, errUnsupportedType
+	}
+	body := bodyOf(c)
+	if !utf8.Valid(body) || !json.Valid(body) {
+		return nil, errBadJSON
+	}
+	return body, nil
+}

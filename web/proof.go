@@ -1,0 +1,160 @@
+package web
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+const (
+	placeCookie      = "waitroom_place_"
+	entryCookie      = "waitroom_entry_"
+	headerEntryToken = "X-Entry-Token"
+	// placeCookieAge outlives the browser and any wait.
+	placeCookieAge = 30 * 24 * time.Hour
+)
+
+// bearer is the token of an Authorization header of that scheme, or "".
+func bearer(r *http.Request) string {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+func cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// placeToken is the receipt that a fan shows: said aloud before the cookie.
+func placeToken(r *http.Request, event waitroom.EventID) string {
+	if t := bearer(r); t != "" {
+		return t
+	}
+	return cookie(r, placeCookie+string(event))
+}
+
+// entryPass reads the entry token: X-Entry-Token, which wins, then Authorization,
+// then the cookie. A site may use Authorization for tokens of its own, so one that
+// is none of ours does not hide a good cookie.
+func (s *Server) entryPass(r *http.Request, event waitroom.EventID) (waitroom.Pass, error) {
+	if t := r.Header.Get(headerEntryToken); t != "" {
+		return s.deps.Passes.Verify(t, event)
+	}
+	found := waitroom.ErrTokenRequired
+	for _, t := range []string{bearer(r), cookie(r, entryCookie+string(event))} {
+		if t == "" {
+			continue
+		}
+		pass, err := s.deps.Passes.Verify(t, event)
+		if err == nil || !errors.Is(err, waitroom.ErrTokenInvalid) {
+			return pass, err
+		}
+		found = err
+	}
+	return waitroom.Pass{}, found
+}
+
+// person is who shows a proof for a reservation: the subject of an entry token,
+// also a spent or an expired one, or the entry of a place token.
+func (s *Server) person(r *http.Request, event waitroom.EventID) (string, error) {
+	pass, err := s.entryPass(r, event)
+	if err == nil {
+		return pass.Subject, nil
+	}
+	if r.Header.Get(headerEntryToken) != "" ||
+		!errors.Is(err, waitroom.ErrTokenInvalid) && !errors.Is(err, waitroom.ErrTokenRequired) {
+		return "", err
+	}
+	for _, t := range []string{bearer(r), cookie(r, placeCookie+string(event))} {
+		if t == "" {
+			continue
+		}
+		if entry, _, receiptErr := s.deps.Line.ReadReceipt(event, t); receiptErr == nil {
+			return string(entry), nil
+		}
+		err = waitroom.ErrTokenInvalid
+	}
+	return "", err
+}
+
+// inside verifies the entry token with the store: the first use enters.
+func (s *Server) inside(c echo.Context, event waitroom.EventID) (waitroom.Pass, waitroom.Grant, error) {
+	pass, err := s.entryPass(c.Request(), event)
+	if err != nil {
+		return waitroom.Pass{}, waitroom.Grant{}, err
+	}
+	grant, err := s.deps.Line.Enter(c.Request().Context(), event, pass)
+	if errors.Is(err, waitroom.ErrNoEntry) { // the session is over, and so is the token
+		err = fmt.Errorf("%w: %w", waitroom.ErrTokenExpired, err)
+	}
+	return pass, grant, err
+}
+
+// foreign makes a place token of another event what the fan's calls say of it:
+// not valid here.
+func foreign(err error) error {
+	if errors.Is(err, waitroom.ErrWrongEvent) {
+		return fmt.Errorf("%w: %w", waitroom.ErrTokenInvalid, err)
+	}
+	return err
+}
+
+func (s *Server) setCookie(c echo.Context, name, value string, age time.Duration) {
+	c.SetCookie(&http.Cookie{
+		Name: name, Value: value, Path: "/", MaxAge: max(1, int(age.Seconds())),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: strings.HasPrefix(s.cfg.PublicURL, "https:") || c.Scheme() == "https",
+	})
+}
+
+// secret lets through who shows exactly this Bearer; an empty one nobody shows.
+func secret(r *http.Request, want string) error {
+	got := bearer(r)
+	if got == "" {
+		return waitroom.ErrTokenRequired
+	}
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
+	if want == "" || subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
+		return waitroom.ErrTokenInvalid
+	}
+	return nil
+}
+
+func (s *Server) site(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := secret(c.Request(), s.cfg.SiteKey); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+func (s *Server) operator(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := secret(c.Request(), s.cfg.OperatorToken); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// printable tells whether s is plain text of one line, as ids and keys are.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}

@@ -1,0 +1,129 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// The routes that something beside the table below needs to know.
+const (
+	routeLive     = "/v1/events/:event/live"
+	routeOps      = "/v1/ops"
+	routeOpsLive  = "/v1/ops/events/:event/live"
+	routeGate     = "/v1/gate/:event"
+	routeGateRest = "/v1/gate/:event/*"
+	routeEnter    = "/v1/gate/:event/enter"
+)
+
+// routes is the whole table.
+func (s *Server) routes(e *echo.Echo) {
+	get := func(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
+		e.GET(path, h, m...)
+		e.HEAD(path, h, m...)
+	}
+
+	// Pages.
+	get("/", s.page("index.html"))
+	get("/e/:event", s.page("index.html"))
+	get("/e/:event/shop", s.page("shop.html"))
+	get("/console", s.page("console.html"))
+	get("/assets/*", s.asset)
+
+	// Fans.
+	get("/v1/events/:event", s.event)
+	e.POST("/v1/events/:event/entries", s.join)
+	get("/v1/events/:event/entries/me", s.me)
+	e.DELETE("/v1/events/:event/entries/me", s.leave)
+	e.POST("/v1/events/:event/tokens", s.issue)
+	e.GET(routeLive, s.live)
+
+	// The protected site.
+	e.POST(routeEnter, s.enter)
+	for _, path := range []string{routeGate, routeGateRest} {
+		e.Any(path, s.gate)
+		e.RouteNotFound(path, s.gate) // methods that nobody has heard of
+	}
+	e.POST("/v1/events/:event/sessions/:jti/complete", s.complete, s.site)
+	e.PUT("/v1/events/:event/load", s.report, s.site)
+	get("/.well-known/jwks.json", s.jwks)
+
+	// Tickets.
+	if s.deps.Tickets != nil {
+		get("/v1/events/:event/seats", s.seatMap)
+		e.POST("/v1/events/:event/reservations", s.reserve)
+		get("/v1/events/:event/reservations/:id", s.reservation)
+		e.DELETE("/v1/events/:event/reservations/:id", s.cancel)
+		e.POST("/v1/events/:event/reservations/:id/payment", s.pay)
+	}
+
+	// Operators.
+	get("/v1/ops/events", s.opsEvents, s.operator)
+	e.POST("/v1/ops/events", s.opsCreate, s.operator)
+	get("/v1/ops/events/:event", s.opsEvent, s.operator)
+	e.PATCH("/v1/ops/events/:event", s.opsPatch, s.operator)
+	e.DELETE("/v1/ops/events/:event", s.opsDelete, s.operator)
+	e.POST("/v1/ops/events/:event/admit", s.opsAdmit, s.operator)
+	e.POST("/v1/ops/events/:event/block", s.opsBlock, s.operator)
+	e.POST("/v1/ops/events/:event/revoke", s.opsRevoke, s.operator)
+	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
+	get("/v1/ops/events/:event/metrics", s.opsMetrics, s.operator)
+	e.GET(routeOpsLive, s.opsLive, s.operator)
+
+	// Running it.
+	get("/healthz", s.healthz)
+	get("/readyz", s.readyz)
+	get("/metrics", s.exposition)
+	get("/openapi.json", s.openAPI)
+}
+
+// isGateVerdict tells whether a request is a proxy's question, whose method, body
+// and origin are somebody else's.
+func isGateVerdict(c echo.Context) bool {
+	return c.Path() == routeGate || c.Path() == routeGateRest
+}
+
+// eventID is the event in the address. One that cannot be an event's id is
+// answered as an address that is not there.
+func eventID(c echo.Context) (waitroom.EventID, error) {
+	id := c.Param("event")
+	if !isEventID(id) {
+		return "", errNotFound
+	}
+	return waitroom.EventID(id), nil
+}
+
+func isEventID(id string) bool {
+	const most = 64
+	if id == "" || len(id) > most {
+		return false
+	}
+	for i := range len(id) {
+		b := id[i]
+		if (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isName tells whether an id from outside is a short one of letters, digits, "-",
+// "_" and ".", as all of ours are.
+func isName(id string) bool {
+	const most = 128
+	if id == "" || len(id) > most {
+		return false
+	}
+	for i := range len(id) {
+		b := id[i]
+		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '-' && b != '_' && b != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// noContent is the answer to a deed that leaves nothing to say.
+func noContent(c echo.Context) error { return c.NoContent(http.StatusNoContent) }

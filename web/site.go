@@ -1,0 +1,55 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// complete is the site's word that a person is done.
+func (s *Server) complete(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	jti := c.Param("jti")
+	if err := optional(c); err != nil {
+		return err
+	}
+	if !isName(jti) {
+		return errNotFound
+	}
+	if err := s.deps.Line.Complete(c.Request().Context(), id, jti); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// report takes the site's own load. A usage that cannot be one is refused; the
+// line then goes by the last good one until that is stale.
+func (s *Server) report(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	var usage *float64
+	if err := required(c, field{"pool_usage", &usage, "a number from 0 to 1"}); err != nil {
+		return err
+	}
+	if usage == nil || *usage < 0 || *usage > 1 {
+		return wrongField("pool_usage", "must be a number from 0 to 1")
+	}
+	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+		return err
+	}
+	if err := s.deps.Load.Report(c.Request().Context(), id, *usage); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// jwks is what anyone needs to verify an entry token.
+func (s *Server) jwks(c echo.Context) error {
+	c.Response().Header().Set("Cache-Control", "public, max-age=300")
+	return c.Blob(http.StatusOK, mimeJSON, s.deps.Passes.JWKS())
+}
