@@ -1,0 +1,480 @@
+package pay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/relay"
+)
+
+func message(t testing.TB, id string) relay.Message {
+	t.Helper()
+	b, err := json.Marshal(ticket.Message{Topic: ticket.TopicPaymentRequested, PaymentID: id})
+	require.NoError(t, err)
+	return relay.Message{DedupID: "d", Topic: ticket.TopicPaymentRequested, Payload: b}
+}
+
+// Every outcome of the sandbox, what it costs in time, and what the buyer is told.
+func TestEveryOutcome(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method string
+		state  ticket.PaymentState
+		took   time.Duration
+		told   ticket.Status
+		reason string
+	}{
+		{"", ticket.PaymentCaptured, 0, ticket.Paid, ""},
+		{MethodApprove, ticket.PaymentCaptured, 0, ticket.Paid, ""},
+		{MethodDecline, ticket.PaymentDeclined, 0, ticket.PaymentFailed, "declined"},
+		{"a method nobody knows", ticket.PaymentDeclined, 0, ticket.PaymentFailed, "declined"},
+		{MethodDelay, ticket.PaymentCaptured, 2 * time.Second, ticket.Paid, ""},
+		{MethodVanish, ticket.PaymentCaptured, 3*time.Second + 200*time.Millisecond, ticket.Paid, ""},
+		{MethodTwice, ticket.PaymentCaptured, 0, ticket.Paid, ""},
+	} {
+		t.Run("method "+c.method, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var d *desk
+				second := 0
+				d = newDesk(t, newBooks(), NewSandbox(SandboxConfig{Notify: func(ch Charge) {
+					second++
+					require.NoError(t, d.worker.Answer(t.Context(), ch))
+				}}))
+				d.books.add("p1", c.method)
+				start := time.Now()
+				require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+				require.Equal(t, c.took, time.Since(start))
+				require.Equal(t, c.state, d.books.state("p1"))
+				require.Equal(t, []ticket.Outcome{{Event: "demo", Person: "p", ReservationID: "r-p1", Status: c.told, Reason: c.reason}}, d.books.outcomes())
+				require.Equal(t, c.method == MethodTwice, second == 1)
+				// The same message again, and after the lease: nothing more.
+				time.Sleep(time.Minute)
+				require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+				require.EqualValues(t, 1, d.sandbox.Audit().ChargeCalls, "charged once")
+				require.Len(t, d.books.outcomes(), 1)
+				d.balanced(t)
+			})
+		})
+	}
+}
+
+// Promise 2: without an answer the payment is unknown, never failed.
+func TestNoAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		d.books.add("p1", MethodVanish)
+		go func() { _ = d.worker.Handle(t.Context(), message(t, "p1")) }()
+		time.Sleep(3*time.Second + 1)
+		synctest.Wait()
+		require.Equal(t, ticket.PaymentUnknown, d.books.state("p1"))
+		require.Empty(t, d.books.outcomes(), "the buyer is told nothing yet")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
+		require.EqualValues(t, 1, d.sandbox.Audit().ChargeCalls)
+	})
+}
+
+// Promise 2, when even the answers to the questions are lost for a while.
+func TestUnknownIsAskedUntilAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSandbox(SandboxConfig{})
+		d := newDesk(t, newBooks(), s)
+		d.books.add("p1", MethodVanish)
+		stop := running(t, d.worker)
+		time.Sleep(2 * time.Second) // the charge is under way
+		s.SetDown(true)
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, ticket.PaymentUnknown, d.books.state("p1"))
+		require.Empty(t, d.books.outcomes())
+		s.SetDown(false)
+		time.Sleep(31 * time.Second)
+		stop()
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
+		require.EqualValues(t, 1, s.Audit().ChargeCalls, "asked about, never charged again")
+		d.balanced(t)
+	})
+}
+
+// Promise 1: a worker that dies after the charge leaves it to the next, who asks.
+func TestWorkerKilledAfterTheCharge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, s := newBooks(), NewSandbox(SandboxConfig{})
+		dead := newDesk(t, &books{}, s)
+		b.add("p1", MethodApprove)
+		p, ok, err := b.ClaimPayment(t.Context(), "p1", 30*time.Second)
+		require.NoError(t, err)
+		require.True(t, ok)
+		_, err = dead.guard.Charge(t.Context(), ChargeRequest{Key: p.ID, AmountCents: p.AmountCents, Currency: p.Currency, Method: p.Method})
+		require.NoError(t, err) // … and here it is killed
+
+		d := newDesk(t, b, s)
+		stop := running(t, d.worker)
+		require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+		require.Equal(t, ticket.PaymentRequested, b.state("p1"), "in hand until the lease is over")
+		time.Sleep(32 * time.Second)
+		stop()
+		require.Equal(t, ticket.PaymentCaptured, b.state("p1"))
+		require.EqualValues(t, 1, s.Audit().ChargeCalls)
+		require.Len(t, b.outcomes(), 1)
+		d.balanced(t)
+	})
+}
+
+// Promise 1: the database goes away between charge and settle.
+func TestDatabaseAwayAfterTheCharge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		d.books.add("p1", MethodDelay)
+		stop := running(t, d.worker)
+		time.Sleep(2 * time.Second)
+		d.books.setAway(errAway)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, d.worker.Handle(t.Context(), message(t, "p1")), errAway, "the message comes again")
+		d.books.setAway(nil)
+		time.Sleep(31 * time.Second)
+		stop()
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
+		d.balanced(t)
+	})
+}
+
+// Promise 5: jobs wait while the breaker is open, burn no attempts, and go on.
+func TestJobsWaitWhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		breakSandbox(t, d)
+		d.books.add("p1", MethodApprove)
+		stop := running(t, d.worker)
+		time.Sleep(29 * time.Second)
+		require.Zero(t, d.books.payments["p1"].Attempts, "no attempt is burnt")
+		require.Equal(t, ticket.PaymentRequested, d.books.state("p1"))
+		d.sandbox.SetDown(false)
+		time.Sleep(3 * time.Second)
+		stop()
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
+		d.balanced(t)
+	})
+}
+
+// breakSandbox takes the sandbox down and opens the breaker with 50 calls.
+func breakSandbox(t testing.TB, d *desk) {
+	t.Helper()
+	d.sandbox.SetDown(true)
+	for range 50 {
+		_, err := d.guard.Find(t.Context(), "nothing")
+		require.ErrorIs(t, err, ErrDown)
+	}
+	require.False(t, d.guard.Ready())
+}
+
+func cancelling(p *ticket.Payment) { p.OnBreakerOpen = "cancel" }
+
+// Promise 5: or reservations are cancelled, with the reason, at once.
+func TestReservationsAreCancelledWhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		breakSandbox(t, d)
+		d.books.add("p1", MethodApprove, cancelling)
+		start := time.Now()
+		require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+		require.Zero(t, time.Since(start))
+		require.Equal(t, []ticket.Outcome{{Event: "demo", Person: "p", ReservationID: "r-p1", Status: ticket.Cancelled, Reason: "payment_unavailable"}}, d.books.outcomes())
+		require.Zero(t, d.sandbox.Audit().ChargeCalls)
+	})
+}
+
+// Promise 5: what may have been charged is never cancelled for an open breaker.
+func TestUnknownIsNotCancelledWhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		d.books.add("p1", MethodVanish, cancelling)
+		stop := running(t, d.worker)
+		time.Sleep(2 * time.Second)
+		breakSandbox(t, d)
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, d.books.outcomes())
+		d.sandbox.SetDown(false)
+		time.Sleep(2 * time.Minute)
+		stop()
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
+		d.balanced(t)
+	})
+}
+
+// Promise 6: money for seats that were gone goes back once.
+func TestLateMoneyGoesBackOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		d.books.add("p1", MethodDelay)
+		d.books.gone["p1"] = true
+		stops := []func(){running(t, d.worker), running(t, newWorker(t, d.books, d.guard))}
+		time.Sleep(10 * time.Minute)
+		for _, stop := range stops {
+			stop()
+		}
+		require.Equal(t, ticket.PaymentRefunded, d.books.state("p1"))
+		require.EqualValues(t, 1, d.sandbox.Audit().Refunded)
+		require.Equal(t, ticket.Refunded, d.books.outcomes()[0].Status)
+		d.balanced(t)
+	})
+}
+
+// Promise 6: also if the worker dies between the refund and its note.
+func TestRefundIsRepeatedWithTheSameKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		d.books.add("p1", MethodApprove)
+		d.books.gone["p1"] = true
+		require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+		require.Equal(t, ticket.PaymentRefundDue, d.books.state("p1"))
+		_, err := d.guard.Refund(t.Context(), RefundRequest{Key: "p1:refund", ChargeKey: "p1", AmountCents: 5000, Currency: "EUR"})
+		require.NoError(t, err) // … and here it is killed
+		require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+		require.Equal(t, ticket.PaymentRefunded, d.books.state("p1"))
+		a := d.sandbox.Audit()
+		require.EqualValues(t, 2, a.RefundCalls)
+		require.EqualValues(t, 1, a.Refunded)
+		d.balanced(t)
+	})
+}
+
+// Promise 7: no message ever came.
+func TestLostMessageIsFoundBySweep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		for i := range 200 {
+			d.books.add(fmt.Sprintf("p%d", i), MethodApprove)
+		}
+		stop := running(t, d.worker)
+		time.Sleep(time.Second)
+		stop()
+		require.Zero(t, d.books.open())
+		d.balanced(t)
+	})
+}
+
+// A reservation that waits no more is never charged; if it was, it is refunded.
+func TestUnwantedPaymentIsNotCharged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		unwanted := func(p *ticket.Payment) { p.Wanted = false }
+		d.books.add("fresh", MethodApprove, unwanted)
+		d.books.add("asked", MethodApprove, unwanted, func(p *ticket.Payment) { p.Attempts = 1 })
+		for _, id := range []string{"fresh", "asked"} {
+			require.NoError(t, d.worker.Pay(t.Context(), id))
+			require.Equal(t, ticket.PaymentCancelled, d.books.state(id))
+		}
+		require.Zero(t, d.sandbox.Audit().ChargeCalls)
+	})
+}
+
+// A charge under our key that is not ours is left to a person.
+func TestStrangeChargeIsNotSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		_, err := d.sandbox.Charge(t.Context(), ChargeRequest{Key: "p1", AmountCents: 1, Currency: "EUR"})
+		require.NoError(t, err)
+		d.books.add("p1", MethodApprove, func(p *ticket.Payment) { p.Attempts = 1 })
+		require.NoError(t, d.worker.Pay(t.Context(), "p1"))
+		require.Equal(t, ticket.PaymentRequested, d.books.state("p1"))
+		require.Empty(t, d.books.outcomes())
+	})
+}
+
+// A message that cannot be read is an error, so that it becomes a dead letter.
+func TestUnreadableMessages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+	require.Error(t, d.worker.Handle(t.Context(), relay.Message{Topic: ticket.TopicPaymentRequested, Payload: []byte("{")}))
+	require.Error(t, d.worker.Handle(t.Context(), relay.Message{Topic: ticket.TopicPaymentRequested, Payload: []byte("{}")}))
+	require.NoError(t, d.worker.Handle(t.Context(), relay.Message{Topic: ticket.TopicPaid}))
+	require.NoError(t, d.worker.Handle(t.Context(), message(t, "of nobody")))
+}
+
+// The provider is down for a while, with a crowd in the middle of paying.
+func TestProviderDownThenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		stop := running(t, d.worker)
+		var crowd sync.WaitGroup
+		for i := range 600 {
+			id := fmt.Sprintf("p%d", i)
+			method := []string{MethodApprove, MethodDelay, MethodVanish, MethodDecline}[i%4]
+			switch i {
+			case 200:
+				d.sandbox.SetDown(true)
+			case 400:
+				d.sandbox.SetDown(false)
+			}
+			if i%2 == 0 {
+				d.books.add(id, method)
+			} else {
+				d.books.add(id, method, cancelling)
+			}
+			crowd.Go(func() { _ = d.worker.Handle(t.Context(), message(t, id)) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		crowd.Wait()
+		time.Sleep(5 * time.Minute)
+		stop()
+		require.Zero(t, d.books.open(), "all are settled")
+		cancelled := 0
+		for _, o := range d.books.outcomes() {
+			if o.Reason == "payment_unavailable" {
+				cancelled++
+			}
+		}
+		require.Positive(t, cancelled, "the breaker opened")
+		require.Less(t, cancelled, 200)
+		d.balanced(t)
+	})
+}
+
+// wild is a sandbox on a bad line: requests, answers and workers get lost.
+type wild struct {
+	*Sandbox
+	roll func(n int) int // a number below n
+	kill func()          // ends the worker that calls
+}
+
+func (w *wild) Charge(ctx context.Context, r ChargeRequest) (Charge, error) {
+	switch w.roll(8) {
+	case 0: // the request is lost
+		<-ctx.Done()
+		return Charge{}, ctx.Err()
+	case 1: // it comes late
+		_ = wait(ctx, time.Duration(w.roll(5000))*time.Millisecond)
+		return w.Sandbox.Charge(ctx, r)
+	case 2: // the answer is lost
+		_, _ = w.Sandbox.Charge(ctx, r)
+		<-ctx.Done()
+		return Charge{}, ctx.Err()
+	case 3: // the worker dies after the charge
+		_, _ = w.Sandbox.Charge(ctx, r)
+		w.kill()
+		<-ctx.Done()
+		return Charge{}, ctx.Err()
+	default:
+		return w.Sandbox.Charge(ctx, r)
+	}
+}
+
+func (w *wild) Find(ctx context.Context, key string) (Charge, error) {
+	if w.roll(4) == 0 {
+		<-ctx.Done()
+		return Charge{}, ctx.Err()
+	}
+	return w.Sandbox.Find(ctx, key)
+}
+
+func (w *wild) Refund(ctx context.Context, r RefundRequest) (Refund, error) {
+	done, err := w.Sandbox.Refund(ctx, r)
+	if w.roll(3) == 0 {
+		<-ctx.Done()
+		return Refund{}, ctx.Err()
+	}
+	return done, err
+}
+
+// mortal is a store whose calls do nothing once its worker was killed.
+type mortal struct {
+	*books
+	dead atomic.Bool
+}
+
+func (m *mortal) Settle(ctx context.Context, id string, r ticket.PaymentResult) (ticket.Outcome, error) {
+	if m.dead.Load() {
+		return ticket.Outcome{}, errAway
+	}
+	return m.books.Settle(ctx, id, r)
+}
+
+func (m *mortal) SettleRefund(ctx context.Context, id string) (ticket.Outcome, error) {
+	if m.dead.Load() {
+		return ticket.Outcome{}, errAway
+	}
+	return m.books.SettleRefund(ctx, id)
+}
+
+// Promises 1, 2, 6, 7 and 8 under generated faults: the books balance, nothing is
+// left open, and no payment was ever charged under more than one key.
+func TestBooksBalanceUnderFaults(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		methods := rapid.SliceOfN(rapid.SampledFrom([]string{MethodApprove, MethodDecline, MethodDelay, MethodVanish, MethodTwice}), 1, 30).Draw(rt, "methods")
+		gone := rapid.SliceOfN(rapid.Bool(), len(methods), len(methods)).Draw(rt, "gone")
+		seed := rapid.Uint64().Draw(rt, "seed")
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			roll := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				seed = seed*6364136223846793005 + 1442695040888963407
+				return int(seed>>33) % n
+			}
+			b := newBooks()
+			s := NewSandbox(SandboxConfig{})
+			for i, m := range methods {
+				b.add(fmt.Sprintf("p%d", i), m)
+				b.gone[fmt.Sprintf("p%d", i)] = gone[i]
+			}
+			// Three workers, one after the other, each killed by its first fatal charge.
+			for range 3 {
+				m := &mortal{books: b}
+				killed := make(chan struct{})
+				kill := sync.OnceFunc(func() { m.dead.Store(true); close(killed) })
+				w := newWorker(t, m, newGuard(t, &wild{s, roll, kill}, GuardConfig{}))
+				stop := running(t, w)
+				select {
+				case <-killed:
+				case <-time.After(10 * time.Minute):
+				}
+				m.dead.Store(true)
+				stop()
+			}
+			calm := newDesk(t, b, s)
+			stop := running(t, calm.worker)
+			time.Sleep(10 * time.Minute)
+			stop()
+			require.Zero(t, b.open(), "everything is settled in the end")
+			for i, m := range methods {
+				id := fmt.Sprintf("p%d", i)
+				want := ticket.PaymentCaptured
+				if gone[i] {
+					want = ticket.PaymentRefunded
+				}
+				if m == MethodDecline {
+					want = ticket.PaymentDeclined
+				}
+				require.Equal(t, want, b.state(id), "%s, method %s, gone %t", id, m, gone[i])
+			}
+			require.Len(t, b.outcomes(), len(methods), "each buyer is told once")
+			calm.balanced(t)
+		})
+	})
+}
