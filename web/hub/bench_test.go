@@ -1,0 +1,3 @@
+package hub
+
+func runChild() bool { return false }

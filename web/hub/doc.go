@@ -1,0 +1,68 @@
+// Package hub holds the sockets of everybody who waits: it tells each person the
+// position, and the entry token in the moment of admission.
+//
+//	         net/http handler         Run
+//	fan ───▶ ServeLive ───arrival───▶ reader (one goroutine a socket, never writes)
+//	 ▲       checks, hijacks,           │ posts: hello, leave, control frames, gone
+//	 │       returns                    ▼
+//	 └──────────── writes ─────────── shard (a few goroutines, own all clients)
+//	                                    ▲ news: admitted, departed, changed, outcome
+//	                       View's feeds ┘ questions ──▶ askers ──▶ the line ──▶ answers
+//
+// # Words
+//
+//   - client: one socket, a WebSocket or server-sent events; the messages and the
+//     life of both are the same.
+//   - person: an entry with its clients (tabs) on this node. Person and clients
+//     belong to one shard, chosen by the entry's id; a client moves there with its
+//     hello.
+//   - room: an event with clients on this node.
+//   - notice: the event message that everybody in a room is to have seen.
+//   - visit: a shard looks after one client: alive? what is it to be told? when next?
+//     The wheel says who is visited at which tick.
+//   - owed: what a client is to be told but has not been. Owed messages are made when
+//     they are written, so that a newer one replaces an older one by itself; only
+//     reservations' outcomes and control frames wait in a queue.
+//
+// # A client's way
+//
+//	opened ──hello──▶ attached ──end (close frame)──▶ ending ──▶ cut
+//	   │                 │  peer lost, slow, gone                 ▲
+//	   └── no hello ─────┴────────────────────────────────────────┘
+//
+// # Promises, each with a test that names it
+//
+//  1. One writer: no two goroutines write to one socket, whatever happens at once.
+//  2. A shard never waits for a socket. Who does not take what is owed within
+//     WriteTimeout, or lets QueueLen one-off messages pile up, is cut; the others
+//     notice nothing.
+//  3. The first position comes within a second of the hello, also while paused; then
+//     each NearEvery for the first Near (and whoever may be among them before the
+//     next far message), each FarEvery for all others. Data comes at least every 25s.
+//  4. The position that is shown is the least so far for the entry and sequence, over
+//     all its tabs, also after a refresh.
+//  5. Admitted means told: at once if a socket is here, else at the hello; every tab.
+//  6. A notice reaches everybody of the event; the last one counts.
+//  7. A silent peer is cut after PongWait.
+//  8. A drain gives each client a time of its own, nearest to the front first, no
+//     second with more than a tenth of them; Run then returns within DrainGrace.
+//  9. A full or draining node refuses with 503 and Retry-After before anything else.
+//  10. The store away: sockets stay, everybody is told once, and once when it is back.
+//  11. Origins are compared exactly.
+//
+// # Bounds
+//
+// Sockets: MaxSockets, then 503. Inbound: 4 KiB a message (1009), 100 messages in
+// 10 s (1008). For a client: QueueLen frames, and the rest of one write. Posts to a
+// shard: 1,024, then the reader waits. News to a shard: 65,536 items, then dropped
+// and counted, since a visit finds out by itself. Questions: 4,096, then put off to
+// the next visit. Changes of presence: 4 × MaxSockets entries, then dropped.
+//
+// # Memory
+//
+// The handler returns as soon as the connection is hijacked, so that net/http frees
+// its 8 KB of buffers; the reader's goroutine is started by Run. The WebSocket
+// library reads into 128 bytes and never writes: what it would write is posted to
+// the shard, and frames are put together in one buffer a shard. There is no timer
+// and no channel for a client: deadlines are ticks that a visit compares.
+package hub

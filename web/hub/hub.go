@@ -1,0 +1,316 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// Hub holds the sockets of one node. It takes what happens to the line and the
+// reservations (Admitted, Departed, Changed, Outcome) and tells whoever it
+// concerns. All methods may be called at the same time.
+type Hub struct {
+	cfg      Config
+	deps     Deps
+	log      *zap.Logger
+	metrics  *metrics
+	shards   []*shard
+	rooms    rooms
+	presence presence
+	upgrader websocket.Upgrader
+	seed     maphash.Seed
+	start    time.Time
+
+	turn      atomic.Uint64 // deals sockets that say nothing yet to the shards
+	sockets   atomic.Int64
+	ops       atomic.Int64
+	arrivals  chan arrival // unbuffered: a handler waits until Run took its socket
+	questions chan question
+
+	gate     sync.RWMutex // held for reading while a socket is handed to Run; guards the following
+	running  bool
+	stopped  chan struct{}  // closed when Run begins to drain
+	watchers sync.WaitGroup // operators' sockets; Add only while running
+}
+
+// New returns a hub that serves once Run runs. It returns every fault of cfg.
+func New(cfg Config, deps Deps) (*Hub, error) {
+	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	h := &Hub{
+		cfg:       cfg.withDefaults(),
+		deps:      deps.withDefaults(),
+		log:       deps.Log.Named("hub"),
+		seed:      maphash.MakeSeed(),
+		start:     time.Now(),
+		arrivals:  make(chan arrival),
+		questions: make(chan question, askQueue),
+		stopped:   make(chan struct{}),
+		rooms:     rooms{byID: make(map[waitroom.EventID]*room)},
+	}
+	h.metrics = newMetrics(h.deps.Registerer, h)
+	h.presence = presence{
+		pending: make(map[waitroom.EventID]map[waitroom.EntryID]whereabouts),
+		limit:   presenceFactor * h.cfg.MaxSockets,
+	}
+	// The write buffers are only there so that the library makes none for each socket.
+	h.upgrader = websocket.Upgrader{ReadBufferSize: 128, WriteBufferSize: 256, WriteBufferPool: &sync.Pool{}, CheckOrigin: h.originAllowed}
+	for i := range h.cfg.Shards {
+		h.shards = append(h.shards, newShard(h, i))
+	}
+	return h, nil
+}
+
+// Run serves until ctx ends. Then it refuses new sockets, gives each client its
+// time to come back (nearest to the front first), closes, and returns when every
+// socket's goroutine has ended, at most DrainGrace later. It may run once.
+func (h *Hub) Run(ctx context.Context) error {
+	// Shards, askers and readers outlive ctx by the farewell.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ending := make(chan struct{})
+	stopShards := make(chan struct{})
+	var readers, askers, shards sync.WaitGroup
+	for _, s := range h.shards {
+		shards.Go(func() { s.run(stopShards) })
+	}
+	for range h.cfg.Askers {
+		askers.Go(func() { h.asker(work) })
+	}
+	askers.Go(func() { h.watch(work) })
+	askers.Go(func() { h.tellPresence(work) })
+	var door sync.WaitGroup
+	door.Go(func() {
+		// Handlers wait here for a moment; the goroutine that reads their socket
+		// starts outside of theirs, so that net/http frees its buffers.
+		for {
+			select {
+			case a := <-h.arrivals:
+				readers.Go(func() { h.serve(work, a) })
+			case <-ending:
+				return
+			}
+		}
+	})
+	h.open()
+
+	<-ctx.Done()
+	h.log.Info("draining", zap.Int64("sockets", h.sockets.Load()), zap.NamedError("cause", context.Cause(ctx)))
+	h.close() // after this no handler hands a socket over
+	close(ending)
+	door.Wait()
+	h.farewell(&readers)
+	h.watchers.Wait()
+	// Nobody posts any more: the readers have ended. Askers may hold an answer.
+	cancel()
+	askers.Wait()
+	close(stopShards)
+	shards.Wait()
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.StoreTimeout)
+	defer done()
+	h.flushPresence(last)
+	return nil
+}
+
+// farewell says goodbye to every client and waits for the readers to end. Who is
+// still there when DrainGrace is over is cut.
+func (h *Hub) farewell(readers *sync.WaitGroup) {
+	plan := newSlots(int(h.sockets.Load()), h.cfg.DrainPerS)
+	for _, s := range h.shards {
+		s.notify(news{kind: newsDrain, slots: plan})
+	}
+	gone := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		readers.Wait()
+		close(gone)
+	})
+	defer wait.Wait()
+	grace := time.NewTimer(h.cfg.DrainGrace)
+	defer grace.Stop()
+	select {
+	case <-gone:
+	case <-grace.C:
+		h.log.Warn("sockets cut at the end of the grace", zap.Int64("sockets", h.sockets.Load()))
+		for _, s := range h.shards {
+			s.notify(news{kind: newsCut})
+		}
+	}
+}
+
+// drain sends every client of s away, each at its time: whoever is in goes first,
+// then the line from the front, then those who are not known.
+func (s *shard) drain(plan slots) {
+	s.closing = true
+	type ranked struct {
+		c    *client
+		rank int64
+	}
+	all := make([]ranked, 0, len(s.clients))
+	for c := range s.clients {
+		all = append(all, ranked{c, rank(c.person)})
+	}
+	slices.SortFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	for i, r := range all {
+		// The shards take turns, so that together they make one row.
+		s.farewell(r.c, plan.after(i*len(s.h.shards)+s.index))
+	}
+}
+
+func rank(p *person) int64 {
+	const unknown = 1 << 62
+	switch {
+	case p == nil:
+		return unknown
+	case p.turn != nil:
+		return 0
+	case p.shown > 0:
+		return p.shown
+	default:
+		return unknown - 1
+	}
+}
+
+// farewell tells c when to come back, and closes it.
+func (s *shard) farewell(c *client, after time.Duration) {
+	c.bye = after
+	c.owes |= owesBye
+	s.end(c, CodeRestart)
+}
+
+func (h *Hub) open() {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	h.running = true
+}
+
+func (h *Hub) close() {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	h.running = false
+	close(h.stopped)
+}
+
+// hand gives a socket to Run. If Run does not take sockets any more, it is closed.
+func (h *Hub) hand(a arrival) bool {
+	h.gate.RLock()
+	defer h.gate.RUnlock()
+	if !h.running {
+		h.rooms.leave(a.client.room)
+		closeConn(a.client.conn)
+		return false
+	}
+	h.arrivals <- a
+	return true
+}
+
+// claim counts a socket in, if there is room for one.
+func (h *Hub) claim() bool {
+	h.gate.RLock()
+	running := h.running
+	h.gate.RUnlock()
+	if running && h.sockets.Add(1) <= int64(h.cfg.MaxSockets) {
+		return true
+	}
+	if running {
+		h.sockets.Add(-1)
+	}
+	return false
+}
+
+func (h *Hub) release() { h.sockets.Add(-1) }
+
+// Sockets is how many fans' sockets are open.
+func (h *Hub) Sockets() int { return int(h.sockets.Load()) }
+
+// now is the current tick.
+func (h *Hub) now() int64 { return int64(time.Since(h.start) / h.cfg.Tick) }
+
+// ticks is d in ticks, at least one.
+func (h *Hub) ticks(d time.Duration) int64 { return max(int64(d/h.cfg.Tick), 1) }
+
+func (h *Hub) shardOf(entry waitroom.EntryID) *shard {
+	return h.shards[maphash.String(h.seed, string(entry))%uint64(len(h.shards))]
+}
+
+// Admitted implements waitroom.Listener: each grant's holder gets the entry token
+// at once. It does not block, and keeps grants until they are told.
+func (h *Hub) Admitted(event waitroom.EventID, grants []waitroom.Grant) {
+	r := h.rooms.get(event)
+	if r == nil {
+		return
+	}
+	parts := make([][]waitroom.Grant, len(h.shards))
+	for _, g := range grants {
+		i := h.shardOf(g.Entry).index
+		parts[i] = append(parts[i], g)
+	}
+	for i, part := range parts {
+		if len(part) > 0 {
+			h.shards[i].notify(news{kind: newsAdmitted, room: r, grants: part})
+		}
+	}
+}
+
+// Departed implements waitroom.Listener: who left, expired or was blocked is told,
+// and closed where the socket has no more use. It does not block.
+func (h *Hub) Departed(event waitroom.EventID, gone []waitroom.Departure) {
+	r := h.rooms.get(event)
+	if r == nil {
+		return
+	}
+	parts := make([][]waitroom.Departure, len(h.shards))
+	for _, d := range gone {
+		i := h.shardOf(d.Entry).index
+		parts[i] = append(parts[i], d)
+	}
+	for i, part := range parts {
+		if len(part) > 0 {
+			h.shards[i].notify(news{kind: newsDeparted, room: r, gone: part})
+		}
+	}
+}
+
+// Changed implements waitroom.Listener: a new state, reason or message is pushed
+// to everybody of the event. It does not block.
+func (h *Hub) Changed(ev waitroom.Event) {
+	if r := h.rooms.get(ev.ID); r != nil && h.rooms.update(r, ev) {
+		h.tell([]*room{r})
+	}
+}
+
+// Forgotten implements waitroom.ForgottenListener: the store lost who is here, so
+// the line is told again. It does not block.
+func (h *Hub) Forgotten(event waitroom.EventID) {
+	if r := h.rooms.get(event); r != nil {
+		for _, s := range h.shards {
+			s.notify(news{kind: newsRecount, room: r})
+		}
+	}
+}
+
+// Outcome tells a buyer what became of a reservation. It does not block. Whoever
+// has no socket here is told by asking.
+func (h *Hub) Outcome(o ticket.Outcome) {
+	r := h.rooms.get(waitroom.EventID(o.Event))
+	if r == nil {
+		return
+	}
+	// A person whom the site knows by a name of its own may be in any shard.
+	for _, s := range h.shards {
+		s.notify(news{kind: newsOutcome, room: r, outcome: o})
+	}
+}

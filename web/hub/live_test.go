@@ -1,0 +1,342 @@
+package hub
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// Promise 3.
+func TestPromise3PositionsComeInTime(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 12)
+	n := startNode(t, quick(), st.deps())
+	f := dial(t, n, nil)
+	asked := time.Now()
+	f.hello(receiptOf("ann", 7))
+	got := f.next()
+	require.Less(t, time.Since(asked), time.Second)
+	require.Equal(t, said{
+		Type: "position", Position: 12, Ahead: 11, Waiting: 1000, EtaS: 2, EtaP90S: 2, RatePerS: 10, SeatsLeft: 4210,
+	}, got)
+	st.seat(7, 11)
+	for range 3 {
+		require.Equal(t, "position", f.next().Type)
+	}
+	require.Equal(t, int64(11), f.next().Position)
+}
+
+func TestPausedStillSaysPositions(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 12)
+	st.do(func() {
+		ev := st.events[concert]
+		ev.State, ev.Reason, ev.Message = waitroom.Paused, "database_busy", "one moment"
+		st.events[concert] = ev
+	})
+	n := startNode(t, quick(), st.deps())
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	require.Equal(t, said{Type: "event", State: "paused", Reason: "database_busy", Message: "one moment"}, f.next())
+	require.Equal(t, int64(12), f.wait("position").Position)
+	require.Equal(t, int64(12), f.wait("position").Position)
+}
+
+// Promise 4.
+func TestPromise4PositionNeverGrows(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 12)
+	n := startNode(t, quick(), st.deps())
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	require.Equal(t, int64(12), f.wait("position").Position)
+	st.seat(7, 40) // somebody was put back in front
+	for range 3 {
+		require.Equal(t, int64(12), f.wait("position").Position)
+	}
+	// Another tab and a refresh see the same.
+	other := dial(t, n, cookie(receiptOf("ann", 7)))
+	require.Equal(t, int64(12), other.wait("position").Position)
+	require.NoError(t, f.ws.Close())
+	require.NoError(t, other.ws.Close())
+	until(t, "both to be gone", func() bool { return n.Sockets() == 0 })
+	again := dial(t, n, cookie(receiptOf("ann", 7)))
+	require.Equal(t, int64(12), again.wait("position").Position)
+	// A new place is another place.
+	st.seat(50, 45)
+	again.hello(receiptOf("ann", 50))
+	until(t, "the new place", func() bool { return again.wait("position").Position == 45 })
+}
+
+// Promise 5.
+func TestPromise5EveryTabIsTold(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 1)
+	n := startNode(t, quick(), st.deps())
+	var tabs []*fan
+	for i := range 5 {
+		var f *fan
+		if i%2 == 0 {
+			f = dial(t, n, cookie(receiptOf("ann", 7)))
+		} else {
+			f = dial(t, n, nil)
+			f.hello(receiptOf("ann", 7))
+		}
+		f.wait("position")
+		tabs = append(tabs, f)
+	}
+	st.leaveLine(7)
+	st.do(func() {
+		st.places["ann"] = waitroom.Place{Event: concert, Entry: "ann", Seq: 7, State: waitroom.EntryAdmitted, Grant: grantFor("ann", 7)}
+	})
+	n.Admitted(concert, []waitroom.Grant{grantFor("ann", 7), grantFor("bob", 8)})
+	n.Admitted(concert, []waitroom.Grant{grantFor("ann", 7)}) // a replay of the feed
+	want := said{Type: "admitted", EntryToken: "token-jti-ann", ExpiresAt: "2027-01-15T08:05:00.000Z", RedirectURL: "/e/concert/shop"}
+	for _, f := range tabs {
+		require.Equal(t, want, f.wait("admitted"))
+	}
+	n.Outcome(ticket.Outcome{Event: string(concert), Person: "ann", ReservationID: "r1", Status: ticket.Cancelled, Reason: "payment_unavailable"})
+	for _, f := range tabs {
+		require.Equal(t, said{Type: "reservation", ReservationID: "r1", Status: "cancelled", Reason: "payment_unavailable"}, f.next(), "the admission must be told once")
+	}
+	// Whoever comes later is told at once.
+	require.Equal(t, want, dial(t, n, cookie(receiptOf("ann", 7))).next())
+}
+
+func TestAdmittedWhileAway(t *testing.T) {
+	t.Parallel()
+	for _, state := range []waitroom.EntryState{waitroom.EntryAdmitted, waitroom.EntryEntered} {
+		st := newStage()
+		g := grantFor("ann", 7)
+		g.State, g.Subject = state, "student-17"
+		if state == waitroom.EntryEntered {
+			g.SessionEnds = time.Unix(1_800_000_600, 0)
+		}
+		st.places["ann"] = waitroom.Place{Event: concert, Entry: "ann", Seq: 7, State: state, Grant: g}
+		n := startNode(t, quick(), st.deps())
+		f := dial(t, n, nil)
+		f.hello(receiptOf("ann", 7))
+		got := f.next()
+		require.Equal(t, "token-jti-ann", got.EntryToken)
+		want := "2027-01-15T08:05:00.000Z"
+		if state == waitroom.EntryEntered {
+			want = "2027-01-15T08:10:00.000Z"
+		}
+		require.Equal(t, want, got.ExpiresAt)
+		// The site knows this person by another name.
+		n.Outcome(ticket.Outcome{Event: string(concert), Person: "student-17", ReservationID: "r2", Status: ticket.Paid})
+		require.Equal(t, said{Type: "reservation", ReservationID: "r2", Status: "paid"}, f.wait("reservation"))
+	}
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state waitroom.EntryState
+		code  uint16
+	}{
+		{waitroom.EntryLeft, CodeLeft.Code},
+		{waitroom.EntryExpired, CodeExpired.Code},
+		{waitroom.EntryBlocked, CodeBlocked.Code},
+	} {
+		st := newStage()
+		st.seat(7, 3)
+		n := startNode(t, quick(), st.deps())
+		f := dial(t, n, cookie(receiptOf("ann", 7)))
+		f.wait("position")
+		st.leaveLine(7)
+		n.Departed(concert, []waitroom.Departure{{Entry: "ann", Seq: 6, State: c.state}}) // of an earlier place
+		n.Departed(concert, []waitroom.Departure{{Entry: "ann", Seq: 7, State: c.state}})
+		require.Equal(t, string(c.state), f.wait("ended").State)
+		require.Equal(t, int(c.code), f.closed())
+		// The next socket with the old receipt learns it by asking.
+		st.do(func() {
+			st.places["ann"] = waitroom.Place{Event: concert, Entry: "ann", Seq: 7, State: c.state}
+		})
+		f = dial(t, n, cookie(receiptOf("ann", 7)))
+		require.Equal(t, string(c.state), f.wait("ended").State)
+		require.Equal(t, int(c.code), f.closed())
+	}
+}
+
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 3)
+	n := startNode(t, quick(), st.deps())
+	f, other := dial(t, n, cookie(receiptOf("ann", 7))), dial(t, n, cookie(receiptOf("ann", 7)))
+	other.wait("position")
+	f.say(`{"type":"leave"}`)
+	require.Equal(t, int(CodeLeft.Code), f.closed())
+	require.Equal(t, int(CodeLeft.Code), other.closed())
+	st.do(func() { require.Equal(t, []waitroom.EntryID{"ann"}, st.left) })
+}
+
+// Promise 6.
+func TestPromise6NoticesReachEverybody(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	n := startNode(t, quick(), st.deps())
+	var fans []*fan
+	for i := range 50 {
+		st.seat(i+1, int64(i+1))
+		f := dial(t, n, cookie(receiptOf(fmt.Sprint("e", i), i+1)))
+		f.wait("position")
+		fans = append(fans, f)
+	}
+	silent := dial(t, n, nil) // who has not said hello is told nothing of it
+	ev, err := st.Event(t.Context(), concert)
+	require.NoError(t, err)
+	ev.Version, ev.State, ev.Reason, ev.Message = 2, waitroom.Paused, "operator", "back at noon"
+	st.do(func() { st.events[concert] = ev })
+	n.Changed(ev)
+	n.Changed(ev)
+	for _, f := range fans {
+		require.Equal(t, said{Type: "event", State: "paused", Reason: "operator", Message: "back at noon"}, f.wait("event"))
+		require.Equal(t, "position", f.next().Type)
+	}
+	old := ev
+	old.Version, old.State = 1, waitroom.Open
+	n.Changed(old) // of the past
+	ev.Version, ev.State, ev.Reason, ev.Message = 3, waitroom.Open, "", ""
+	st.do(func() { st.events[concert] = ev })
+	n.Changed(ev)
+	for _, f := range fans {
+		require.Equal(t, said{Type: "event", State: "open"}, f.wait("event"))
+	}
+	silent.hello(receiptOf("e0", 1))
+	silent.wait("position")
+	st.do(func() { delete(st.events, concert) })
+	require.Equal(t, "closed", fans[0].wait("event").State)
+	require.Equal(t, int(CodeNoEvent.Code), fans[0].closed())
+}
+
+// Promise 10.
+func TestPromise10StoreAway(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 3)
+	n := startNode(t, quick(), st.deps())
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	f.wait("position")
+	st.do(func() { st.down, st.placeErr = true, waitroom.ErrUnavailable })
+	require.Equal(t, said{Type: "event", State: "open", Reason: "store_unavailable"}, f.wait("event"))
+	require.Equal(t, int64(3), f.next().Position)
+	// Somebody whom the view does not know must wait for the store.
+	late := dial(t, n, nil)
+	late.hello(receiptOf("bob", 8))
+	require.Equal(t, "store_unavailable", late.next().Reason)
+	st.do(func() {
+		st.down, st.placeErr = false, nil
+		st.places["bob"] = waitroom.Place{Event: concert, Entry: "bob", Seq: 8, State: waitroom.EntryAdmitted, Grant: grantFor("bob", 8)}
+	})
+	require.Equal(t, said{Type: "event", State: "open"}, f.wait("event"), "what comes next must be the end of it, said once")
+	require.Equal(t, "token-jti-bob", late.wait("admitted").EntryToken)
+}
+
+func TestHelloTimeout(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.HelloTimeout = 100 * time.Millisecond
+	n := startNode(t, cfg, newStage().deps())
+	f := dial(t, n, nil)
+	f.say(`{"type":"later","x":[1]}`)
+	require.Equal(t, websocket.ClosePolicyViolation, f.closed())
+	until(t, "the socket to be gone", func() bool { return n.Sockets() == 0 })
+}
+
+func TestBrokenRules(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, quick(), newStage().deps())
+	for _, c := range []struct {
+		name string
+		kind int
+		data string
+		code int
+	}{
+		{"no JSON", websocket.TextMessage, "{", 1007},
+		{"not an object", websocket.TextMessage, "[]", 1007},
+		{"null", websocket.TextMessage, "null", 1007},
+		{"wrong type", websocket.TextMessage, `{"type":7}`, 1007},
+		{"broken UTF-8", websocket.TextMessage, "{\"type\":\"\xff\"}", 1007},
+		{"binary", websocket.BinaryMessage, `{"type":"hello"}`, 1003},
+		{"no token at all", websocket.TextMessage, `{"type":"hello"}`, 1008},
+		{"foreign token", websocket.TextMessage, `{"type":"hello","place_token":"x"}`, 1008},
+		{"too big", websocket.TextMessage, `{"type":"` + strings.Repeat("x", 4096) + `"}`, 1009},
+		{"much too big", websocket.TextMessage, strings.Repeat("x", 1<<20), 1009},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := dial(t, n, nil)
+			_ = f.ws.WriteMessage(c.kind, []byte(c.data)) // may be cut off in the middle
+			require.Equal(t, c.code, f.closed())
+		})
+	}
+}
+
+func TestFourKilobytesAreFine(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 3)
+	n := startNode(t, quick(), st.deps())
+	f := dial(t, n, nil)
+	msg := `{"type":"hello","place_token":"` + receiptOf("ann", 7) + `","pad":"`
+	f.say(msg + strings.Repeat("x", maxMessage-len(msg)-2) + `"}`)
+	require.Equal(t, "position", f.next().Type)
+}
+
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, quick(), newStage().deps())
+	f := dial(t, n, nil)
+	for range allowance + 1 {
+		if f.ws.WriteMessage(websocket.TextMessage, []byte(`{"type":"x"}`)) != nil {
+			break
+		}
+	}
+	require.Equal(t, websocket.ClosePolicyViolation, f.closed())
+}
+
+// Promise 11.
+func TestPromise11Origins(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, quick(), newStage().deps())
+	for _, c := range []struct {
+		origin []string
+		status int
+	}{
+		{nil, http.StatusSwitchingProtocols},
+		{[]string{"https://tickets.example"}, http.StatusSwitchingProtocols},
+		{[]string{"http://tickets.example"}, http.StatusForbidden},
+		{[]string{"https://tickets.example:443"}, http.StatusForbidden},
+		{[]string{"https://tickets.example.evil.example"}, http.StatusForbidden},
+		{[]string{"https://evil.example/https://tickets.example"}, http.StatusForbidden},
+		{[]string{"https://TICKETS.example"}, http.StatusForbidden},
+		{[]string{"null"}, http.StatusForbidden},
+		{[]string{""}, http.StatusForbidden},
+		{[]string{"https://tickets.example", "https://evil.example"}, http.StatusForbidden},
+	} {
+		header := http.Header{}
+		if c.origin != nil {
+			header["Origin"] = c.origin
+		}
+		for _, path := range []string{"/concert", "/concert/ops"} {
+			ws, resp, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(n.url, "http")+path, header)
+			require.NotNil(t, resp, "%v: %v", c.origin, err)
+			require.Equal(t, c.status, resp.StatusCode, "origin %q on %s", c.origin, path)
+			if ws != nil {
+				require.NoError(t, ws.Close())
+			}
+		}
+	}
+}

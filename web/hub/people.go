@@ -1,0 +1,274 @@
+package hub
+
+import (
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// keepFor is how long a person without sockets is remembered, so that a refresh
+// of the page never shows a larger position than before.
+const keepFor = time.Minute
+
+// people are the persons of r in this shard.
+func (s *shard) people(r *room) *people {
+	ps := s.rooms[r]
+	if ps == nil {
+		ps = &people{room: r, byEntry: make(map[waitroom.EntryID]*person)}
+		s.rooms[r] = ps
+	}
+	return ps
+}
+
+// opened takes a new socket over, and its identity if a cookie gave one.
+func (s *shard) opened(c *client, id identity) {
+	s.clients[c] = struct{}{}
+	c.since, c.ping = s.wheel.at, s.wheel.at
+	if s.closing {
+		s.farewell(c, firstSlot)
+		return
+	}
+	if id.entry == "" {
+		s.wheel.plan(c, s.h.ticks(s.h.cfg.HelloTimeout))
+		return
+	}
+	s.hello(c, id)
+}
+
+// hello makes c one of a person's tabs; if that person belongs to another shard,
+// c moves there. Only one shard ever knows of c.
+func (s *shard) hello(c *client, id identity) {
+	if c.endBy != 0 {
+		return
+	}
+	owner := s.h.shardOf(id.entry)
+	if owner == s {
+		s.attach(c, id)
+		return
+	}
+	s.detach(c)
+	delete(s.clients, c)
+	c.due = 0
+	c.owner.Store(owner)
+	owner.notify(news{kind: newsMoved, client: c, hello: id})
+}
+
+// attach makes c a tab of the person that id names, and tells it where it stands.
+func (s *shard) attach(c *client, id identity) {
+	s.clients[c] = struct{}{}
+	if s.closing {
+		s.farewell(c, firstSlot)
+		return
+	}
+	ps := s.people(c.room)
+	p := ps.byEntry[id.entry]
+	if p == nil {
+		p = &person{room: c.room, entry: id.entry, receipt: id.receipt}
+		p.moved(id.seq)
+		ps.byEntry[id.entry] = p
+	}
+	if id.seq > p.seq {
+		p.receipt = id.receipt
+		p.moved(id.seq)
+	}
+	if c.person != p {
+		s.detach(c)
+		if p.tabs == nil {
+			s.h.presence.note(c.room.id, p.entry, here)
+		}
+		p.add(c)
+	}
+	switch p.state {
+	case waitroom.EntryWaiting, waitroom.EntryLobby:
+	case waitroom.EntryAdmitted, waitroom.EntryEntered:
+		// The turn may have ended since; only the line knows.
+		c.owes |= owesAdmitted
+		s.ask(p)
+	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:
+		p.state = waitroom.EntryWaiting // or maybe again in the line: ask
+	}
+	next := s.owe(c)
+	s.soon(c, next)
+	s.flush(c)
+}
+
+// detach takes c from its person. With the last socket the person is away.
+func (s *shard) detach(c *client) {
+	p := c.person
+	if p == nil {
+		return
+	}
+	p.remove(c)
+	if p.tabs != nil {
+		return
+	}
+	state := awayDesktop
+	if p.mobile {
+		state = awayMobile
+	}
+	s.h.presence.note(p.room.id, p.entry, state)
+	p.gone = s.wheel.at
+	s.waning = append(s.waning, p)
+	// Nobody remembers more people than sockets are allowed.
+	if len(s.waning) > s.h.cfg.MaxSockets {
+		s.forget(s.waning[0])
+		s.waning = s.waning[1:]
+	}
+}
+
+// wane forgets whoever has been without sockets for long enough.
+func (s *shard) wane() {
+	old := s.wheel.at - s.h.ticks(keepFor)
+	n := 0
+	for n < len(s.waning) && s.waning[n].gone <= old {
+		s.forget(s.waning[n])
+		n++
+	}
+	if n > 0 {
+		s.waning = slices.Delete(s.waning, 0, n)
+	}
+}
+
+func (s *shard) forget(p *person) {
+	ps := s.rooms[p.room]
+	if p.tabs != nil || ps == nil || ps.byEntry[p.entry] != p {
+		return
+	}
+	delete(ps.byEntry, p.entry)
+	if p.turn != nil {
+		delete(ps.bySubject, p.turn.subject)
+	}
+	if len(ps.byEntry) == 0 {
+		delete(s.rooms, p.room)
+	}
+}
+
+// admitted gives each grant's holder the turn, if some socket of theirs is here.
+func (s *shard) admitted(r *room, grants []waitroom.Grant) {
+	ps := s.rooms[r]
+	if ps == nil {
+		return
+	}
+	for _, g := range grants {
+		p := ps.byEntry[g.Entry]
+		if p == nil || g.Seq < p.seq || (p.turn != nil && p.turn.jti == g.JTI) {
+			continue // not here, of an earlier place, or told already
+		}
+		s.grant(p, g)
+	}
+}
+
+// grant tells all tabs of p that they may come in.
+func (s *shard) grant(p *person, g waitroom.Grant) {
+	if p.turn != nil && p.turn.jti == g.JTI && p.state == g.State {
+		return // told already
+	}
+	token, err := s.h.deps.Passes.Mint(g)
+	if err != nil {
+		// Asking again mints again; the grant itself is safe in the store.
+		s.h.log.Error("token not minted", zap.String("event", string(g.Event)), zap.Error(err))
+		return
+	}
+	expires := g.ClaimBy
+	if g.State == waitroom.EntryEntered && !g.SessionEnds.IsZero() {
+		expires = g.SessionEnds
+	}
+	p.seq = g.Seq
+	p.state = g.State
+	if p.state != waitroom.EntryEntered {
+		p.state = waitroom.EntryAdmitted
+	}
+	p.turn = &turn{jti: g.JTI, subject: g.Subject}
+	p.turn.message = appendAdmitted(nil, token, expires, s.h.deps.Redirect(*p.room.event.Load()))
+	if ps := s.people(p.room); g.Subject != "" && g.Subject != string(g.Entry) {
+		if ps.bySubject == nil {
+			ps.bySubject = make(map[string]*person)
+		}
+		ps.bySubject[g.Subject] = p
+	}
+	for c := p.tabs; c != nil; c = c.next {
+		c.owes |= owesAdmitted
+		s.flush(c)
+	}
+}
+
+// departed tells whoever stopped waiting, or whose turn ended.
+func (s *shard) departed(r *room, gone []waitroom.Departure) {
+	ps := s.rooms[r]
+	if ps == nil {
+		return
+	}
+	for _, d := range gone {
+		if p := ps.byEntry[d.Entry]; p != nil && d.Seq >= p.seq {
+			s.over(p, d.State)
+		}
+	}
+}
+
+// over ends p's place or turn on all its tabs.
+func (s *shard) over(p *person, state waitroom.EntryState) {
+	code, closes := endCode(state, p.turn != nil)
+	p.state = state
+	for c := p.tabs; c != nil; {
+		next := c.next // c may be cut, and leave the list
+		c.owes |= owesEnded
+		if closes {
+			s.end(c, code)
+		} else {
+			s.flush(c)
+		}
+		c = next
+	}
+}
+
+// outcome tells a buyer what became of a reservation.
+func (s *shard) outcome(r *room, o ticket.Outcome) {
+	ps := s.rooms[r]
+	if ps == nil {
+		return
+	}
+	p := ps.bySubject[o.Person]
+	if p == nil {
+		p = ps.byEntry[waitroom.EntryID(o.Person)]
+	}
+	if p == nil {
+		return
+	}
+	s.tmp = appendReservation(s.tmp[:0], o)
+	for c := p.tabs; c != nil; {
+		next := c.next
+		s.enqueue(c, appendFrame(nil, c.sse, s.tmp))
+		s.flush(c)
+		c = next
+	}
+}
+
+// noticed has everybody of the room told its notice, a few at a time.
+func (s *shard) noticed(r *room) {
+	gone := r.said.Load().gone
+	for c := range s.clients {
+		switch {
+		case c.room != r:
+		case gone:
+			c.owes |= owesNotice
+			s.end(c, CodeNoEvent)
+		default:
+			s.backlog = append(s.backlog, c)
+		}
+	}
+}
+
+// recount says again of everybody of the room that they are here.
+func (s *shard) recount(r *room) {
+	if ps := s.rooms[r]; ps != nil {
+		for _, p := range ps.byEntry {
+			if p.tabs != nil {
+				s.h.presence.note(r.id, p.entry, here)
+			}
+		}
+	}
+}

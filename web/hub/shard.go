@@ -1,0 +1,263 @@
+package hub
+
+import (
+	"sync"
+	"time"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+const (
+	// postQueue is how many messages of readers and askers may wait for a shard;
+	// further ones make their sender wait, and so the peer that sends too much.
+	postQueue = 1024
+	// newsQueue is how many items from the listeners may wait for a shard. Further
+	// ones are dropped and counted: each visit finds out by itself that somebody is
+	// not in the line any more, and asks.
+	newsQueue = 1 << 16
+	// chunk is how many clients are served between two looks at what else came.
+	chunk = 128
+)
+
+// post is what a reader or an asker has to say about one client or person.
+type post struct {
+	kind   postKind
+	client *client
+	person *person
+	hello  identity
+	frame  []byte
+	code   Code
+	answer answer
+}
+
+type postKind int
+
+const (
+	postOpened postKind = iota // a new socket
+	postHello                  // it said who it is
+	postLeft                   // it gave its place up
+	postFrame                  // the library wants a control frame written
+	postRefuse                 // it broke the rules; close with code
+	postGone                   // its reader has ended
+	postAnswer                 // the line answered
+)
+
+// identity is what a good receipt says.
+type identity struct {
+	entry   waitroom.EntryID
+	seq     waitroom.Seq
+	receipt string
+}
+
+// news is what happened to the line, or what another shard or the hub wants done.
+type news struct {
+	kind    newsKind
+	room    *room
+	grants  []waitroom.Grant
+	gone    []waitroom.Departure
+	outcome ticket.Outcome
+	client  *client
+	hello   identity
+	post    post
+	slots   slots
+}
+
+type newsKind int
+
+const (
+	newsAdmitted newsKind = iota
+	newsDeparted
+	newsOutcome
+	newsNotice  // the room's notice changed
+	newsMoved   // a client comes over from another shard
+	newsPost    // a post for a client that came over
+	newsRecount // say again who is here
+	newsDrain   // farewell to everybody
+	newsCut     // close every socket at once
+)
+
+// people are the persons of one room in one shard.
+type people struct {
+	room    *room
+	byEntry map[waitroom.EntryID]*person
+	// bySubject finds persons whom the site knows under a name of its own.
+	bySubject map[string]*person
+	// brief is what a position message says to all alike, as of tick.
+	brief position
+	tick  int64
+	// near is where the front ends: who is nearer is told every NearEvery.
+	near int64
+}
+
+// shard owns a part of the clients and is the only one that writes to them.
+type shard struct {
+	h       *Hub
+	index   int
+	posts   chan post
+	wake    chan struct{} // capacity 1: there is news
+	wheel   wheel
+	rooms   map[*room]*people
+	clients map[*client]struct{}
+	backlog []*client // to be served as soon as there is nothing more urgent
+	waning  []*person // without sockets, in the order they went
+	closing bool      // a drain has begun
+	pen     pen
+	buf     []byte // where messages are put together
+	tmp     []byte // where one message is put together before its frame
+
+	mu    sync.Mutex // guards the following
+	inbox []news
+}
+
+func newShard(h *Hub, index int) *shard {
+	return &shard{
+		h:       h,
+		index:   index,
+		posts:   make(chan post, postQueue),
+		wake:    make(chan struct{}, 1),
+		rooms:   make(map[*room]*people),
+		clients: make(map[*client]struct{}),
+		pen:     newPen(),
+	}
+}
+
+// notify hands news over without ever blocking. It reports false if the shard is
+// so far behind that the news was dropped. What other shards hand over is never
+// dropped: there is no more of it than the sockets and their readers' allowance.
+func (s *shard) notify(n news) bool {
+	s.mu.Lock()
+	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsOutcome)
+	if !full {
+		s.inbox = append(s.inbox, n)
+	}
+	s.mu.Unlock()
+	if full {
+		s.h.metrics.dropped.Inc()
+		return false
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake already
+	}
+	return true
+}
+
+// run serves the shard's clients until stop is closed.
+func (s *shard) run(stop <-chan struct{}) {
+	tick := time.NewTicker(s.h.cfg.Tick)
+	defer tick.Stop()
+	ready := make(chan struct{})
+	close(ready)
+	for {
+		var backlog <-chan struct{}
+		if len(s.backlog) > 0 {
+			backlog = ready
+		}
+		select {
+		case <-stop:
+			return
+		case p := <-s.posts:
+			s.take(p)
+		case <-s.wake:
+			s.read()
+		case <-tick.C:
+			// Every tick of the wheel is visited, however late; what is late is not
+			// made up for, since each visit plans the next from now.
+			for now := s.h.now(); s.wheel.at < now; {
+				s.wheel.turn(s.visit)
+			}
+			s.wane()
+		case <-backlog:
+			s.serve()
+		}
+	}
+}
+
+// serve brings the next few of the backlog up to date.
+func (s *shard) serve() {
+	n := min(chunk, len(s.backlog))
+	for _, c := range s.backlog[:n] {
+		if !c.done {
+			s.flush(c)
+		}
+	}
+	clear(s.backlog[:n])
+	s.backlog = s.backlog[n:]
+	if len(s.backlog) == 0 {
+		s.backlog = nil
+	}
+}
+
+// read takes in all news there is.
+func (s *shard) read() {
+	s.mu.Lock()
+	list := s.inbox
+	s.inbox = nil
+	s.mu.Unlock()
+	for _, n := range list {
+		switch n.kind {
+		case newsAdmitted:
+			s.admitted(n.room, n.grants)
+		case newsDeparted:
+			s.departed(n.room, n.gone)
+		case newsOutcome:
+			s.outcome(n.room, n.outcome)
+		case newsNotice:
+			s.noticed(n.room)
+		case newsMoved:
+			s.attach(n.client, n.hello)
+		case newsPost:
+			s.take(n.post)
+		case newsRecount:
+			s.recount(n.room)
+		case newsDrain:
+			s.drain(n.slots)
+		case newsCut:
+			for c := range s.clients {
+				s.cut(c)
+			}
+		}
+	}
+}
+
+// take does what a reader or an asker wants.
+func (s *shard) take(p post) {
+	if p.kind == postAnswer {
+		s.answered(p.person, p.answer)
+		return
+	}
+	c := p.client
+	if p.kind == postOpened {
+		s.opened(c, p.hello)
+		return
+	}
+	if owner := c.owner.Load(); owner != s {
+		// A reader's posts all come through its client's first shard and keep their order.
+		owner.notify(news{kind: newsPost, post: p})
+		return
+	}
+	if c.done {
+		return
+	}
+	switch p.kind {
+	case postHello:
+		s.hello(c, p.hello)
+	case postLeft:
+		if c.person != nil {
+			s.over(c.person, waitroom.EntryLeft)
+		}
+	case postFrame:
+		s.enqueue(c, p.frame)
+		if p.frame[0]&opcodeMask == opClose {
+			c.endBy = s.wheel.at + s.h.ticks(lingering)
+			s.wheel.plan(c, s.h.ticks(lingering))
+		}
+		s.flush(c)
+	case postRefuse:
+		s.end(c, p.code)
+	case postGone:
+		s.cut(c)
+	case postOpened, postAnswer: // done above
+	}
+}
