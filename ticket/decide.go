@@ -1,0 +1,203 @@
+package ticket
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// result is what one ask of a group comes to.
+type result struct {
+	answer Answer
+	err    error
+}
+
+// plan is what a group's transaction will write, and answer when it has.
+type plan struct {
+	results []result
+	// refusals: somebody is refused something that an ended hold may free.
+	// soldOut: somebody is refused for want of any seat in the hall.
+	refusals, soldOut bool
+
+	made   []Reservation
+	tokens []string // of made
+	picked []string
+	seats  []claim
+	shares map[string]int64
+	taken  map[string]int64 // from stock
+	store  []storing
+
+	held  []seatRow  // what the hall learns afterwards
+	stock []stockRow // likewise
+}
+
+// claim is a seat that a reservation takes.
+type claim struct {
+	seatRow
+	reservation string
+}
+
+// storing is an answer to keep.
+type storing struct {
+	key      []byte
+	bodyHash [32]byte
+	answer   Answer
+}
+
+// decide judges each ask in the order of arrival, against the facts and against
+// what those before it took.
+func decide(h *hall, f *facts, asks []*ask) *plan {
+	p := &plan{
+		results: make([]result, len(asks)),
+		shares:  map[string]int64{}, taken: map[string]int64{},
+	}
+	cat := h.catalogue()
+	tokens, seats := map[string]bool{}, map[string]bool{}
+	for i, a := range asks {
+		if found, ok := f.answers[string(a.key)]; ok && a.key != nil {
+			p.results[i] = result{answer: found.answer}
+			if !bytes.Equal(found.bodyHash, a.Key.BodyHash[:]) {
+				p.results[i] = result{err: ErrIdempotencyMismatch}
+			}
+			continue
+		}
+		ids, refusal := p.judge(h, cat, f, a, tokens, seats)
+		var r Reservation
+		if refusal == nil {
+			r = Reservation{
+				ID: newID(f.now), Event: h.event, Person: a.Person, Status: Held, Seats: ids,
+				AmountCents: h.price(ids), Currency: cat.Currency,
+				ExpiresAt: millis(f.now + cat.HoldTTL.Milliseconds()),
+			}
+			tokens[a.JTI] = true
+			p.take(h, f, r, a.JTI, seats)
+		}
+		status, body := a.Encode(r, refusal)
+		answer := Answer{Status: status, Body: body}
+		p.results[i] = result{answer: answer}
+		if a.key != nil {
+			p.store = append(p.store, storing{a.key, a.Key.BodyHash, answer})
+		}
+	}
+	return p
+}
+
+// judge finds the seats for one ask, or the reason against it.
+func (p *plan) judge(h *hall, cat Catalogue, f *facts, a *ask, tokens, seats map[string]bool) ([]string, error) {
+	for _, id := range a.Seats {
+		if cat.Kind == KindSeats {
+			if _, ok := f.seats[id]; !ok {
+				return nil, fmt.Errorf("%s: %w", id, ErrNoSeat)
+			}
+		} else if _, ok := f.stock[id]; !ok {
+			return nil, fmt.Errorf("%s: %w", id, ErrNoSeat)
+		}
+	}
+	n := a.Quantity + len(a.Seats)
+	if n < 1 || a.Quantity > 0 && len(a.Seats) > 0 {
+		return nil, fmt.Errorf("%d seats and a quantity of %d: %w", len(a.Seats), a.Quantity, ErrWrongMode)
+	}
+	if f.used[a.JTI] || tokens[a.JTI] {
+		p.refusals = true
+		return nil, ErrTokenUsed
+	}
+	ids, err := p.find(h, cat, f, a, seats)
+	if err != nil {
+		p.refusals = true
+		return nil, err
+	}
+	if f.shares[a.Person]+p.shares[a.Person]+int64(n) > int64(cat.PerUser) {
+		if cat.Kind == KindSeats && a.Quantity > 0 {
+			h.unpick(ids)
+		}
+		p.refusals = true
+		return nil, ErrAlreadyReserved
+	}
+	if cat.Kind == KindSeats {
+		if a.Quantity == 0 {
+			p.picked = append(p.picked, h.claim(ids)...)
+		} else {
+			p.picked = append(p.picked, ids...)
+		}
+	}
+	return ids, nil
+}
+
+// find gives the ids that an ask would take.
+func (p *plan) find(h *hall, cat Catalogue, f *facts, a *ask, seats map[string]bool) ([]string, error) {
+	switch {
+	case cat.Kind == KindStock:
+		ids := slices.Clone(a.Seats)
+		for range a.Quantity {
+			ids = append(ids, StockItem)
+		}
+		want := map[string]int64{}
+		for _, id := range ids {
+			want[id]++
+		}
+		for id, n := range want {
+			if f.stock[id].free-p.taken[id] < n {
+				return nil, ErrSoldOut
+			}
+		}
+		return ids, nil
+	case a.Quantity > 0:
+		ids := h.pick(a.Quantity, f.among)
+		if len(ids) < a.Quantity {
+			p.soldOut = true
+			return nil, ErrSoldOut
+		}
+		return ids, nil
+	}
+	for i, id := range a.Seats {
+		if f.seats[id].status != SeatFree || seats[id] || slices.Contains(a.Seats[:i], id) {
+			return nil, fmt.Errorf("%s: %w", id, ErrSeatTaken)
+		}
+	}
+	return h.inOrder(a.Seats), nil
+}
+
+// take notes what a reservation will write.
+func (p *plan) take(h *hall, f *facts, r Reservation, jti string, seats map[string]bool) {
+	p.made = append(p.made, r)
+	p.tokens = append(p.tokens, jti)
+	p.shares[r.Person] += int64(len(r.Seats))
+	for _, id := range r.Seats {
+		if _, ok := f.stock[id]; ok {
+			p.taken[id]++
+			continue
+		}
+		row, chosen := f.seats[id]
+		if !chosen {
+			row, _ = h.knows(id)
+		}
+		seats[id] = true
+		p.seats = append(p.seats, claim{row, r.ID})
+	}
+}
+
+// message is a reservation's outbox row.
+func message(topic string, r Reservation, payment string, now int64) ([]byte, error) {
+	packed, err := json.Marshal(Message{
+		Topic: topic, Event: r.Event, ReservationID: r.ID, Person: r.Person, Status: r.Status, Reason: r.Reason,
+		Seats: r.Seats, AmountCents: r.AmountCents, Currency: r.Currency, PaymentID: payment, At: millis(now),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pack message: %w", err)
+	}
+	return packed, nil
+}
+
+// newID is unique, hard to guess, and grows with time, so that new rows lie
+// beside each other on the disk.
+func newID(now int64) string {
+	var b [20]byte
+	binary.BigEndian.PutUint64(b[:], uint64(now)<<16) //nolint:gosec // a time after 1970
+	_, _ = rand.Read(b[6:])                           // never fails
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}

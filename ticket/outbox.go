@@ -1,0 +1,130 @@
+package ticket
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ClaimOutbox gives up to limit unpublished rows to one relay for the time of
+// the lease, oldest first. Of each reservation only its oldest unpublished row is
+// given, so that its messages keep their order, also past one that fails or is
+// parked. Rows are found by their state, never by a number that was reached, so
+// that what commits late is not skipped.
+func (s *Store) ClaimOutbox(ctx context.Context, limit int, lease time.Duration) ([]OutboxRow, error) {
+	var claimed []OutboxRow
+	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		claimed = nil
+		now, err := s.now(ctx, t)
+		if err != nil {
+			return err
+		}
+		return t.query(ctx, func(scan func(...any) error) error {
+			var r OutboxRow
+			var created int64
+			err := scan(&r.ID, &r.Event, &r.Topic, &r.Key, &r.Payload, &r.Attempts, &created)
+			r.CreatedAt = millis(created)
+			r.DedupID = r.Key + ":" + r.Topic // a reservation has each topic once
+			claimed = append(claimed, r)
+			return err
+		}, `UPDATE outbox SET next_ms = $2 WHERE id IN (
+				SELECT o.id FROM outbox o WHERE o.state = 0 AND o.next_ms <= $1 AND NOT EXISTS
+					(SELECT 1 FROM outbox e WHERE e.key = o.key AND e.id < o.id AND e.state <> 1)
+				ORDER BY o.id LIMIT $3 {skip})
+			AND state = 0 AND next_ms <= $1
+			RETURNING id, event, topic, key, payload, attempts, created_ms`, nil, now, now+lease.Milliseconds(), limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim outbox: %w", err)
+	}
+	slices.SortFunc(claimed, func(a, b OutboxRow) int { return cmp.Compare(a.ID, b.ID) })
+	return claimed, nil
+}
+
+// MarkPublished notes that the broker has taken these rows.
+func (s *Store) MarkPublished(ctx context.Context, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	ids = slices.Sorted(slices.Values(ids))
+	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		now, err := s.now(ctx, t)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, `UPDATE outbox SET state = 1, published_ms = $1 FROM {rows}
+			WHERE outbox.id = r.id AND outbox.state <> 1`, table("id", ids), now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("mark published: %w", err)
+	}
+	return nil
+}
+
+// MarkFailed notes that a row could not be published, and why. It is tried again
+// after a growing wait (0.1 s to 30 s), and parked after Config.OutboxAttempts.
+func (s *Store) MarkFailed(ctx context.Context, id int64, cause string) error {
+	parked := false
+	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		now, err := s.now(ctx, t)
+		if err != nil {
+			return err
+		}
+		return t.query(ctx, func(scan func(...any) error) error {
+			var state int
+			err := scan(&state)
+			parked = state == 2
+			return err
+		}, `UPDATE outbox SET attempts = attempts + 1, cause = $3,
+				next_ms = CAST($2 AS BIGINT) + CASE WHEN attempts >= 9 THEN 30000 ELSE 100 << CAST(attempts AS INTEGER) END,
+				state = CASE WHEN attempts + 1 >= $4 THEN 2 ELSE 0 END
+			WHERE id = $1 AND state = 0 RETURNING state`, nil, id, now, cause, s.cfg.OutboxAttempts)
+	})
+	if err != nil {
+		return fmt.Errorf("mark failed: %w", err)
+	}
+	if parked {
+		s.m.parked.Inc()
+	}
+	return nil
+}
+
+// Unpark puts up to limit parked rows back to be tried, oldest first, and gives
+// their number.
+func (s *Store) Unpark(ctx context.Context, limit int) (int, error) {
+	return s.bulk(ctx, "unpark outbox", `UPDATE outbox SET state = 0, attempts = 0, next_ms = 0 WHERE id IN
+		(SELECT id FROM outbox WHERE state = 2 ORDER BY id LIMIT $2 {skip}) AND CAST($1 AS BIGINT) >= 0`, 0, limit)
+}
+
+// SweepOutbox deletes up to limit rows that were published longer ago than that,
+// and gives their number.
+func (s *Store) SweepOutbox(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
+	return s.bulk(ctx, "sweep outbox", `DELETE FROM outbox WHERE id IN
+		(SELECT id FROM outbox WHERE state = 1 AND published_ms <= $1 ORDER BY published_ms LIMIT $2 {skip})`, olderThan, limit)
+}
+
+// sweepAnswers deletes up to limit answers that are older than their retention.
+func (s *Store) sweepAnswers(ctx context.Context, limit int) (int, error) {
+	return s.bulk(ctx, "sweep answers", `DELETE FROM answers WHERE key IN
+		(SELECT key FROM answers WHERE created_ms <= $1 ORDER BY created_ms LIMIT $2 {skip})`, s.cfg.Retention, limit)
+}
+
+// bulk runs a bounded statement about what is older than an age.
+func (s *Store) bulk(ctx context.Context, what, statement string, age time.Duration, limit int) (int, error) {
+	var n int64
+	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		now, err := s.now(ctx, t)
+		if err != nil {
+			return err
+		}
+		n, err = t.exec(ctx, statement, nil, now-age.Milliseconds(), limit)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	return int(n), nil
+}

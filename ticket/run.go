@@ -1,0 +1,134 @@
+package ticket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// recheck is how often catalogues and whole maps are read again, as a safety net
+	// below the news.
+	recheck = 10 * time.Second
+	// sweepAnswersEvery is how often old answers are looked for.
+	sweepAnswersEvery = time.Minute
+	answersBatch      = 1000
+)
+
+// Run ends holds, follows the changes of other nodes and forgets old answers,
+// until ctx ends. A database that is away is waited for.
+func (s *Store) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.loop(ctx, "follow changes", s.cfg.Poll, s.news.wake, s.catchUp) })
+	g.Go(func() error { return s.loop(ctx, "end holds", s.cfg.Sweep, nil, s.sweep) })
+	g.Go(func() error { return s.loop(ctx, "check maps", recheck, nil, s.recheck) })
+	g.Go(func() error {
+		return s.loop(ctx, "forget answers", sweepAnswersEvery, nil, func(ctx context.Context) error {
+			for {
+				n, err := s.sweepAnswers(ctx, answersBatch)
+				if err != nil || n < answersBatch {
+					return err
+				}
+			}
+		})
+	})
+	return g.Wait()
+}
+
+// loop does something every so often, and when woken. It reports the first
+// failure of a row of them, and the recovery.
+func (s *Store) loop(ctx context.Context, what string, every time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
+	log := s.log.With(zap.String("task", what))
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := do(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			log.Warn("ticket task fails", zap.Error(err))
+			failing = true
+		case err == nil && failing:
+			log.Info("ticket task works again")
+			failing = false
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-wake:
+			if failing { // the ticker is the limit of retries
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-tick.C:
+				}
+			}
+		}
+	}
+}
+
+// sweep ends the holds of all events whose time is over.
+func (s *Store) sweep(ctx context.Context) error {
+	events, err := s.events(ctx)
+	if err != nil {
+		return err
+	}
+	for event := range events {
+		if err := s.expireAll(ctx, event, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expireAll ends all holds of an event whose time is over, batch by batch.
+func (s *Store) expireAll(ctx context.Context, event string, urgent bool) error {
+	for {
+		n, err := s.expire(ctx, event, sweepBatch, urgent)
+		if err != nil || n < sweepBatch {
+			return err
+		}
+	}
+}
+
+// events gives the catalogues' versions; one small read.
+func (s *Store) events(ctx context.Context) (map[string]int64, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	events := map[string]int64{}
+	err := s.db.look(ctx, func(ctx context.Context, t tx) error {
+		return t.query(ctx, func(scan func(...any) error) error {
+			var event string
+			var version int64
+			err := scan(&event, &version)
+			events[event] = version
+			return err
+		}, `SELECT event, version FROM catalogues`, nil)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read catalogues: %w", err)
+	}
+	return events, nil
+}
+
+// recheck reads every hall of this node again.
+func (s *Store) recheck(ctx context.Context) error {
+	s.mu.Lock()
+	halls := make([]*hall, 0, len(s.halls))
+	for _, h := range s.halls {
+		halls = append(halls, h)
+	}
+	s.mu.Unlock()
+	var faults []error
+	for _, h := range halls {
+		faults = append(faults, s.reload(ctx, h))
+	}
+	return errors.Join(faults...)
+}

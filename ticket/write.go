@@ -1,0 +1,168 @@
+package ticket
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// write does what was decided. Every statement takes its rows in one order, the
+// tables come in one order too (seats, reservations, shares, items, outbox,
+// answers), and each guard's rows are counted: errConflict when somebody else
+// was faster.
+func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts) error {
+	if err := p.writeSeats(ctx, t, h); err != nil {
+		return err
+	}
+	if err := p.writeReservations(ctx, t, f); err != nil {
+		return err
+	}
+	if err := p.writeShares(ctx, t, h); err != nil {
+		return err
+	}
+	if err := p.writeStock(ctx, t, h); err != nil {
+		return err
+	}
+	var box outgoing
+	for _, r := range p.made {
+		if err := box.add(TopicHeld, r, "", f.now); err != nil {
+			return err
+		}
+	}
+	if err := box.write(ctx, t, f.now); err != nil {
+		return err
+	}
+	return store(ctx, t, p.store, f.now)
+}
+
+func (p *plan) writeSeats(ctx context.Context, t tx, h *hall) error {
+	if len(p.seats) == 0 {
+		return nil
+	}
+	slices.SortFunc(p.seats, func(a, b claim) int { return cmp.Compare(a.id, b.id) })
+	n := len(p.seats)
+	ids, versions, reservations := make([]string, n), make([]int64, n), make([]string, n)
+	p.held = make([]seatRow, n)
+	for i, c := range p.seats {
+		ids[i], versions[i], reservations[i] = c.id, c.version, c.reservation
+		p.held[i] = seatRow{c.id, SeatHeld, c.version + 1}
+	}
+	return t.insert(ctx, n, `UPDATE seats SET status = 'held', version = seats.version + 1, reservation = r.reservation
+		FROM {rows} WHERE seats.event = $1 AND seats.id = r.id AND seats.version = r.version AND seats.status = 'free'`,
+		table("id", ids).column("version", versions).column("reservation", reservations), h.event)
+}
+
+func (p *plan) writeReservations(ctx context.Context, t tx, f *facts) error {
+	n := len(p.made)
+	if n == 0 {
+		return nil
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p.tokens[a], p.tokens[b]) })
+	ids, events, persons, jtis := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	seats, currencies := make([]string, n), make([]string, n)
+	ns, amounts, ends := make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, at := range order {
+		r := p.made[at]
+		packed, err := json.Marshal(r.Seats)
+		if err != nil {
+			return fmt.Errorf("pack seats: %w", err)
+		}
+		ids[i], events[i], persons[i], jtis[i] = r.ID, r.Event, r.Person, p.tokens[at]
+		seats[i], currencies[i] = string(packed), r.Currency
+		ns[i], amounts[i], ends[i] = int64(len(r.Seats)), r.AmountCents, r.ExpiresAt.UnixMilli()
+	}
+	return t.insert(ctx, n, `INSERT INTO reservations
+		(id, event, person, jti, status, reason, seats, n, amount_cents, currency, created_ms, ends_ms)
+		SELECT r.id, r.event, r.person, r.jti, 'held', '', r.seats, r.n, r.amount, r.currency, $1, r.ends
+		FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+		table("id", ids).column("event", events).column("person", persons).column("jti", jtis).
+			column("seats", seats).column("currency", currencies).
+			column("n", ns).column("amount", amounts).column("ends", ends), f.now)
+}
+
+func (p *plan) writeShares(ctx context.Context, t tx, h *hall) error {
+	if len(p.shares) == 0 {
+		return nil
+	}
+	persons := slices.Sorted(maps.Keys(p.shares))
+	ns := make([]int64, len(persons))
+	for i, person := range persons {
+		ns[i] = p.shares[person]
+	}
+	return t.insert(ctx, len(persons), `INSERT INTO shares (event, person, n)
+		SELECT $1, r.person, r.n FROM {rows} WHERE r.n <= $2
+		ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n WHERE shares.n + excluded.n <= $2`,
+		table("person", persons).column("n", ns), h.event, h.catalogue().PerUser)
+}
+
+func (p *plan) writeStock(ctx context.Context, t tx, h *hall) error {
+	for _, id := range slices.Sorted(maps.Keys(p.taken)) {
+		n := len(p.stock)
+		err := t.query(ctx, func(scan func(...any) error) error {
+			r := stockRow{id: id}
+			err := scan(&r.total, &r.free, &r.version)
+			p.stock = append(p.stock, r)
+			return err
+		}, `UPDATE items SET free = free - $3, version = version + 1
+			WHERE event = $1 AND id = $2 AND free >= $3 RETURNING total, free, version`, nil, h.event, id, p.taken[id])
+		if err != nil {
+			return err
+		}
+		if len(p.stock) == n {
+			return fmt.Errorf("%w: stock of %s", errConflict, id)
+		}
+	}
+	return nil
+}
+
+// store keeps answers under their keys, in the transaction of the deed.
+func store(ctx context.Context, t tx, answers []storing, now int64) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	slices.SortFunc(answers, func(a, b storing) int { return slices.Compare(a.key, b.key) })
+	n := len(answers)
+	keys, hashes, bodies, statuses := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]int64, n)
+	for i, a := range answers {
+		keys[i], hashes[i] = a.key, a.bodyHash[:]
+		statuses[i], bodies[i] = int64(a.answer.Status), a.answer.Body
+		if bodies[i] == nil {
+			bodies[i] = []byte{}
+		}
+	}
+	return t.insert(ctx, n, `INSERT INTO answers (key, body_hash, status, body, created_ms)
+		SELECT r.key, r.body_hash, r.status, r.body, $1 FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+		table("key", keys).column("body_hash", hashes).column("status", statuses).column("body", bodies), now)
+}
+
+// outgoing are messages to write to the outbox.
+type outgoing struct {
+	events, topics, keys []string
+	payloads             [][]byte
+}
+
+func (o *outgoing) add(topic string, r Reservation, payment string, now int64) error {
+	packed, err := message(topic, r, payment, now)
+	if err != nil {
+		return err
+	}
+	o.events, o.topics, o.keys = append(o.events, r.Event), append(o.topics, topic), append(o.keys, r.ID)
+	o.payloads = append(o.payloads, packed)
+	return nil
+}
+
+func (o *outgoing) write(ctx context.Context, t tx, now int64) error {
+	if len(o.topics) == 0 {
+		return nil
+	}
+	return t.insert(ctx, len(o.topics), `INSERT INTO outbox (event, topic, key, payload, created_ms)
+		SELECT r.event, r.topic, r.key, r.payload, $1 FROM {rows} WHERE true`,
+		table("event", o.events).column("topic", o.topics).column("key", o.keys).column("payload", o.payloads), now)
+}
