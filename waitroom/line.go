@@ -89,7 +89,9 @@ type Line struct {
 	seen map[EventID]Seq
 }
 
-// New makes a Line; it connects to nothing.
+// New makes a Line; it connects to nothing. The client must have
+// ContextTimeoutEnabled, or its own read timeout bounds calls instead of
+// CallTimeout; that is logged.
 func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("line: %w", err)
@@ -112,9 +114,24 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 		signer: receipts{keys: cfg.ReceiptKeys},
 		seen:   make(map[EventID]Seq),
 	}
+	if !obeysContext(rdb) {
+		l.log.Warn("store client ignores call timeouts")
+	}
 	l.joins = newBatcher(cfg.Batch, cfg.Queue, l.sendJoins)
 	l.places = newBatcher(cfg.Batch, cfg.Queue, l.sendPlaces)
 	return l, nil
+}
+
+// obeysContext says whether a context's deadline ends the client's reads.
+func obeysContext(rdb redis.UniversalClient) bool {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		return c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return c.Options().ContextTimeoutEnabled
+	default:
+		return true // not for us to know
+	}
 }
 
 // Node is this process's name.

@@ -79,8 +79,8 @@ func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 // URL is the server's address as --redis takes it.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// Client is a client of the server with go-redis's usual settings, closed when the
-// test ends.
+// Client is a client of the server whose calls end with their contexts, otherwise
+// with go-redis's usual settings; it is closed when the test ends.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	return client(tb, s.Addr())
@@ -88,7 +88,7 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 
 func client(tb testing.TB, addr string) *redis.Client {
 	tb.Helper()
-	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
+	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, ContextTimeoutEnabled: true})
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }

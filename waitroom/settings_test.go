@@ -1,0 +1,116 @@
+package waitroom
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDecodeSettingsFillsDefaults(t *testing.T) {
+	t.Parallel()
+	s, state, err := DecodeSettings([]byte(`{"id":"a"}`))
+	require.NoError(t, err)
+	require.Empty(t, state)
+	require.Equal(t, DefaultSettings("a").Defaults(), func() Settings { s.Name = "a"; return s }())
+	require.InDelta(t, 10, s.RatePerS, 0)
+	require.Equal(t, Duration(5*time.Minute), s.ClaimTTL)
+
+	s, state, err = DecodeSettings([]byte(`{
+		"id":"a","name":"A","rate_per_s":0,"burst":3,"opens_at":"2026-05-01T18:00:00+02:00","state":"paused",
+		"claim_ttl":"90s","load":{"steps":[{"at":0.5,"rate_per_s":3}],"floor_per_s":0},
+		"tickets":{"kind":"seats","sections":[{"id":"A","rows":2,"seats_per_row":3}]}}`))
+	require.NoError(t, err)
+	require.Equal(t, Paused, state)
+	require.Zero(t, s.RatePerS, "zero that is said stays zero")
+	require.Equal(t, []LoadStep{{0.5, 3}}, s.Load.Steps)
+	require.Equal(t, "2026-05-01T16:00:00Z", s.OpensAt.Format(time.RFC3339))
+	require.Equal(t, 2, s.Tickets.PerUser)
+}
+
+func TestDecodeSettingsNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	for doc, want := range map[string][]FieldError{
+		`{"id":"a","colour":"red","rate_pers":1}`:             {{"colour", "is not a setting"}, {"rate_pers", "is not a setting"}},
+		`{"id":"a","Name":"x"}`:                               {{"Name", "is not a setting"}},
+		`{"id":"a","rate_per_s":"fast"}`:                      {{"rate_per_s", "must be a number"}},
+		`{"id":"a","rate_per_s":-1}`:                          {{"rate_per_s", "must be 0 to 100000"}},
+		`{"id":"a","burst":1.5}`:                              {{"burst", "must be a whole number"}},
+		`{"id":"a","name":7}`:                                 {{"name", "must be a string"}},
+		`{"id":"a","grace":"2 minutes"}`:                      {{"grace", "must be a duration like 5m or 750ms"}},
+		`{"id":"a","grace":"1ms"}`:                            {{"grace", "must be 1s to 168h"}},
+		`{"id":"a","opens_at":"tomorrow"}`:                    {{"opens_at", "must be a time like 2026-05-01T18:00:00Z"}},
+		`{"id":"a","name":null}`:                              {{"name", "must not be null"}},
+		`{"id":"a","name":"x","name":"y"}`:                    {{"name", "is given twice"}},
+		`{"id":"A b"}`:                                        {{"id", "must be 1 to 64 characters of a-z, 0-9 and -"}},
+		`{}`:                                                  {{"id", "must be 1 to 64 characters of a-z, 0-9 and -"}},
+		`{"id":"a","state":"ajar"}`:                           {{"state", "must be one of scheduled, lobby, open, paused, draining, closed"}},
+		`{"id":"a","mode":"instant"}`:                         {{"mode", "instant is not supported by this version; use queue"}},
+		`{"id":"a","mode":"chaos"}`:                           {{"mode", "must be queue"}},
+		`{"id":"a","order":"draw"}`:                           {{"order", "draw is not supported by this version; use fifo"}},
+		`{"id":"a","load":{"law":"target"}}`:                  {{"load.law", "target is not supported by this version; use steps or none"}},
+		`{"id":"a","load":{"target":0.7}}`:                    {{"load.target", "not supported by this version; use steps"}},
+		`{"id":"a","load":{"lag":1}}`:                         {{"load.lag", "is not a setting"}},
+		`{"id":"a","load":7}`:                                 {{"load", "must be an object"}},
+		`{"id":"a","load":{"steps":[{"at":0.9},{"at":0.8}]}}`: {{"load.steps[1].at", "must be above the one before it"}},
+		`{"id":"a","load":{"steps":{}}}`:                      {{"load.steps", "must be a list"}},
+		`{"id":"a","tickets":{"kind":"slots"}}`:               {{"tickets.kind", "slots is not supported by this version; use none or stock or seats"}},
+		`{"id":"a","tickets":{"kind":"stock"}}`:               {{"tickets.stock", "must be 1 to 100000000"}},
+		`{"id":"a","tickets":{"kind":"seats"}}`:               {{"tickets.sections", "must have at least one section"}},
+		`{"id":"a","quota":{"factor":1.2}}`:                   {{"quota", "not supported by this version; remove it"}},
+		`{"id":"a","redirect_url":"javascript:alert(1)"}`:     {{"redirect_url", "must be an http or https address, or a path on this host"}},
+		`{"id":"a","redirect_url":"//evil.example/"}`:         {{"redirect_url", "must be an http or https address, or a path on this host"}},
+		`{"id":"a","lobby_opens_at":"2026-05-01T18:00:00Z"}`:  {{"lobby_opens_at", "needs opens_at"}},
+		`[]`:           {{"", "must be an object"}},
+		`{"id":"a"} x`: {{"", "has something behind its end"}},
+		`{"id":`:       {{"", "is not JSON"}},
+		`{"id":"a","opens_at":"2026-05-02T18:00:00Z","closes_at":"2026-05-01T18:00:00Z"}`: {{"closes_at", "must be after opens_at"}},
+	} {
+		_, _, err := DecodeSettings([]byte(doc))
+		invalid, ok := errors.AsType[*InvalidError](err)
+		require.True(t, ok, "%s: got %v", doc, err)
+		require.Equal(t, want, invalid.Fields, doc)
+		wrapped, ok := errors.AsType[*InvalidError](fmt.Errorf("event 3: %w", err))
+		require.True(t, ok)
+		require.Equal(t, want, wrapped.Fields)
+	}
+}
+
+func TestDurationsAreWrittenShort(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		5 * time.Minute: `"5m"`, 90 * time.Second: `"1m30s"`, 2 * time.Hour: `"2h"`, 750 * time.Millisecond: `"750ms"`,
+		10 * time.Second: `"10s"`, 0: `"0s"`, time.Hour + time.Second: `"1h0m1s"`, 70 * time.Minute: `"1h10m"`,
+	} {
+		b, err := json.Marshal(Duration(d))
+		require.NoError(t, err)
+		require.Equal(t, want, string(b))
+		var back Duration
+		require.NoError(t, json.Unmarshal(b, &back))
+		require.Equal(t, Duration(d), back)
+	}
+}
+
+func FuzzDecodeSettings(f *testing.F) {
+	f.Add([]byte(`{"id":"a","load":{"steps":[{"at":0.5,"rate_per_s":3}]},"tickets":{"kind":"stock","stock":3}}`))
+	f.Add([]byte(`{"id":"a","opens_at":null,"grace":"5m"}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		s, state, err := DecodeSettings(doc)
+		if err != nil {
+			_, ok := errors.AsType[*InvalidError](err)
+			require.True(t, ok, "got %v", err)
+			return
+		}
+		require.NoError(t, s.Validate())
+		out, err := json.Marshal(s)
+		require.NoError(t, err)
+		back, again, err := DecodeSettings(out)
+		require.NoError(t, err, "what we write we read")
+		require.Empty(t, again)
+		_ = state
+		require.Equal(t, s, back)
+	})
+}
