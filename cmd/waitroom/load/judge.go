@@ -172,7 +172,7 @@ func judgeInside(t *tally, facts []fact, l limits) {
 		if f.Admitted == 0 {
 			continue
 		}
-		end := f.Admitted + (f.Expires - f.IAT*1000)*1000 - holdSlack
+		end := f.Admitted + (f.Expires-f.IAT*1000)*1000 - holdSlack
 		if f.Entered > 0 {
 			end = f.Entered + max(0, l.sessionTTL.Microseconds()-holdSlack)
 		}

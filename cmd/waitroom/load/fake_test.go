@@ -1,0 +1,310 @@
+package load
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// breach is a promise that a fake service breaks on purpose.
+type breach string
+
+const (
+	honest        breach = ""
+	lifo          breach = "admits the last first"
+	placeLost     breach = "joining again gives another place"
+	placeBack     breach = "joining again moves back"
+	grows         breach = "positions grow"
+	tooFast       breach = "three times the rate"
+	crowded       breach = "max_active ignored"
+	regrant       breach = "another token when asked again"
+	oneJTI        breach = "one jti for all"
+	forged        breach = "signed with another key"
+	otherAudience breach = "a token for another event"
+	doubleSeat    breach = "one seat for all"
+	tokenTwice    breach = "a token buys twice"
+	replayRuns    breach = "a replay is a new deed"
+	unmarked      breach = "a replay without its mark"
+	overShare     breach = "more than per_user"
+	spends        breach = "a refused try spends the token"
+	forgets       breach = "a paid reservation is lost"
+	unsold        breach = "a paid seat is free on the map"
+	waiterLost    breach = "a waiting place is lost"
+)
+
+// fake is a small service that keeps the contract, but for one breach.
+type fake struct {
+	breach    breach
+	rate      float64
+	maxActive int
+	perUser   int
+	seats     int
+	key       ed25519.PrivateKey
+	ctx       context.Context
+	gate      sync.RWMutex // held while the service is frozen
+
+	mu      sync.Mutex
+	entries []*fakeEntry
+	line    []*fakeEntry
+	inside  int
+	carry   float64
+	sold    map[string]string // seat to reservation
+	bought  map[string]*fakeReservation
+	answers map[string][]byte // by idempotency key
+	taken   int
+	joins   int
+}
+
+type fakeEntry struct {
+	id, place, token, jti string
+	shown, admissionMS    int64
+	state                 string
+	spent                 bool
+	outcome               chan string
+}
+
+type fakeReservation struct {
+	id, status string
+	seats      []string
+	owner      *fakeEntry
+}
+
+func newFake(t *testing.T, b breach) (*fake, string) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fake{
+		breach: b, rate: 100, perUser: 2, seats: 400, key: key, ctx: ctx,
+		sold: map[string]string{}, bought: map[string]*fakeReservation{}, answers: map[string][]byte{},
+	}
+	var ticking sync.WaitGroup
+	ticking.Go(f.tick)
+	srv := httptest.NewServer(f.routes())
+	t.Cleanup(func() { cancel(); srv.CloseClientConnections(); srv.Close(); ticking.Wait() })
+	return f, srv.URL
+}
+
+func (f *fake) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/events/e", f.event)
+	mux.HandleFunc("POST /v1/events/e/entries", f.join)
+	mux.HandleFunc("GET /v1/events/e/entries/me", f.me)
+	mux.HandleFunc("DELETE /v1/events/e/entries/me", f.leave)
+	mux.HandleFunc("GET /v1/events/e/live", f.live)
+	mux.HandleFunc("GET /v1/events/e/seats", f.seatMap)
+	mux.HandleFunc("POST /v1/events/e/reservations", f.reserve)
+	mux.HandleFunc("POST /v1/events/e/reservations/{id}/payment", f.pay)
+	mux.HandleFunc("GET /v1/events/e/reservations/{id}", f.reservation)
+	mux.HandleFunc("GET /.well-known/jwks.json", f.jwks)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { problem(w, 404, "not_found") })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.gate.RLock()
+		f.gate.RUnlock() //nolint:staticcheck // only waits while the service is frozen
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// freeze stops the whole service for d.
+func (f *fake) freeze(d time.Duration) {
+	f.gate.Lock()
+	defer f.gate.Unlock()
+	select {
+	case <-time.After(d):
+	case <-f.ctx.Done():
+	}
+}
+
+func answerJSON(w http.ResponseWriter, status int, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+	return b
+}
+
+func problem(w http.ResponseWriter, status int, code string) {
+	answerJSON(w, status, map[string]any{"code": code, "status": status})
+}
+
+// tick admits people ten times a second.
+func (f *fake) tick() {
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-t.C:
+		}
+		f.gate.RLock()
+		f.mu.Lock()
+		rate := f.rate
+		if f.breach == tooFast {
+			rate *= 3
+		}
+		if f.carry += rate / 10; len(f.line) == 0 {
+			f.carry = min(f.carry, rate/10)
+		}
+		for ; f.carry >= 1 && len(f.line) > 0; f.carry-- {
+			if f.maxActive > 0 && f.inside >= f.maxActive && f.breach != crowded {
+				f.carry = 0
+				break
+			}
+			f.promote()
+		}
+		f.mu.Unlock()
+		f.gate.RUnlock()
+	}
+}
+
+func (f *fake) promote() {
+	at := 0
+	if f.breach == lifo {
+		at = len(f.line) - 1
+	}
+	e := f.line[at]
+	f.line = slices.Delete(f.line, at, at+1)
+	f.inside++
+	e.state, e.admissionMS, e.jti = stateAdmitted, time.Now().UnixMilli(), "j-"+e.id
+	if f.breach == oneJTI {
+		e.jti = "j"
+	}
+	e.token = f.mint(e)
+}
+
+const fakeClaim = 5 * time.Minute
+
+func (f *fake) mint(e *fakeEntry) string {
+	iat := e.admissionMS / 1000
+	aud := "e"
+	if f.breach == otherAudience {
+		aud = "other"
+	}
+	part := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	signed := part(map[string]string{"alg": "EdDSA", "kid": "k"}) + "." +
+		part(claims{Iss: "fake", Aud: aud, Sub: e.id, JTI: e.jti, IAT: iat, NBF: iat, Exp: iat + int64(fakeClaim/time.Second)})
+	key := f.key
+	if f.breach == forged {
+		_, key, _ = ed25519.GenerateKey(nil)
+	}
+	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(signed)))
+}
+
+// position of an entry; the caller holds mu.
+func (f *fake) position(e *fakeEntry) int64 {
+	at := int64(slices.Index(f.line, e) + 1)
+	if f.breach == lifo {
+		at = int64(len(f.line)) - at + 1 // consistent with its own order, and unfair
+		if e.shown > 0 {
+			at = min(at, e.shown) // shows no growth: only the order gives it away
+		}
+	}
+	if f.breach == grows && e.shown > 0 {
+		at = e.shown + 1
+	}
+	e.shown = at
+	return at
+}
+
+func (f *fake) view(e *fakeEntry) map[string]any {
+	v := map[string]any{"entry_id": e.id, "state": e.state, "place_token": e.place}
+	switch e.state {
+	case stateWaiting:
+		v["position"] = f.position(e)
+	case stateAdmitted:
+		v["entry_token"], v["expires_at"] = e.token, f.expires(e)
+	}
+	return v
+}
+
+func (f *fake) expires(e *fakeEntry) string {
+	return time.UnixMilli(e.admissionMS).Add(fakeClaim).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// byPlace finds who holds a place token; the caller holds mu.
+func (f *fake) byPlace(token string) *fakeEntry {
+	for _, e := range f.entries {
+		if e.place == token {
+			return e
+		}
+	}
+	return nil
+}
+
+func (f *fake) bearer(r *http.Request) *fakeEntry {
+	return f.byPlace(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+}
+
+func (f *fake) event(w http.ResponseWriter, _ *http.Request) {
+	answerJSON(w, 200, map[string]any{"id": "e", "order": "fifo", "state": "open", "now": time.Now().UTC(), "rate_per_s": f.rate})
+}
+
+func (f *fake) join(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.bearer(r)
+	if e != nil && f.breach != placeLost {
+		v := f.view(e)
+		if at, ok := v["position"].(int64); ok && f.breach == placeBack {
+			v["position"] = at + 50
+		}
+		answerJSON(w, 200, v)
+		return
+	}
+	f.joins++
+	e = &fakeEntry{id: fmt.Sprintf("e%d", f.joins), place: fmt.Sprintf("place-%d", f.joins), state: stateWaiting, outcome: make(chan string, 4)}
+	f.entries = append(f.entries, e)
+	f.line = append(f.line, e)
+	answerJSON(w, 201, f.view(e))
+}
+
+func (f *fake) me(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.bearer(r)
+	if e == nil || f.breach == waiterLost {
+		problem(w, 401, "token_invalid")
+		return
+	}
+	if f.breach == regrant && e.state == stateAdmitted {
+		e.jti += "+"
+		e.token = f.mint(e)
+	}
+	answerJSON(w, 200, f.view(e))
+}
+
+func (f *fake) leave(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.bearer(r); e != nil && e.state == stateAdmitted {
+		e.state = "left"
+		f.inside--
+	}
+	w.WriteHeader(204)
+}
+
+func (f *fake) jwks(w http.ResponseWriter, _ *http.Request) {
+	x := base64.RawURLEncoding.EncodeToString(f.key.Public().(ed25519.PublicKey))
+	answerJSON(w, 200, map[string]any{"keys": []map[string]string{{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": x}}})
+}

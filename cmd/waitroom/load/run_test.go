@@ -1,0 +1,198 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// workerArgument makes this test binary a worker.
+const workerArgument = "be-a-worker"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workerArgument {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := Work(ctx, os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// crowdFor is a run against a fake: 250 people, so that it takes three seconds of
+// admissions, everybody sampled.
+func crowdFor(url string) Config {
+	return Config{
+		Targets: []string{url}, Event: "e", Workers: 2, Connections: 40, Limit: 20 * time.Second,
+		Crowd:   Crowd{Users: 250, Ramp: 700 * time.Millisecond, Hold: 50 * time.Millisecond, Buy: 0.5, Seed: 7},
+		Checks:  Checks{Sample: 1, PerUser: 2},
+		Command: []string{os.Args[0], workerArgument},
+	}
+}
+
+func runOn(t *testing.T, c Config) *Report {
+	t.Helper()
+	var live bytes.Buffer
+	r, err := Run(t.Context(), c, &live)
+	require.NoError(t, err, live.String())
+	t.Cleanup(func() {
+		if t.Failed() {
+			var table bytes.Buffer
+			_ = r.WriteTable(&table)
+			t.Log(live.String() + table.String())
+		}
+	})
+	return r
+}
+
+func verdict(t *testing.T, r *Report, p promise) Verdict {
+	t.Helper()
+	for _, v := range r.Promises {
+		if v.Promise == p {
+			return v
+		}
+	}
+	require.Failf(t, "not judged", "promise %d", p)
+	return Verdict{}
+}
+
+// Promise 2: nothing is called broken that a correct service shows; every check was made.
+func TestHonestServiceIsOK(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, honest)
+	c := crowdFor(url)
+	c.Crowd.Away = 0.2
+	r := runOn(t, c)
+	require.True(t, r.OK, r.Why)
+	require.Equal(t, int64(250), r.Counts.Joined)
+	require.Equal(t, int64(250), r.Counts.Admitted)
+	require.Positive(t, r.Counts.Bought)
+	require.Equal(t, int64(250), r.Counts.Bought+r.Counts.Left, "everybody bought or left")
+	require.Positive(t, r.Counts.Reconnects, "some lost their network")
+	require.Zero(t, r.Counts.Waiting)
+	for _, p := range []promise{promiseOrder, promisePlace, promiseCap, promiseGrant, promiseSeat, promiseKept} {
+		require.Positive(t, verdict(t, r, p).Checked, promiseNames[p])
+	}
+	for _, m := range metrics {
+		require.Positive(t, r.LatencyMS[m].Count, m)
+	}
+	require.Less(t, r.LatencyMS[mToToken].P50, r.LatencyMS[mToTokenAtMost].P50)
+	require.Zero(t, r.Errors.Own.Total)
+}
+
+// Promise 1: each breach is seen, and booked under its own promise.
+func TestBreachesAreSeen(t *testing.T) {
+	t.Parallel()
+	for b, want := range map[breach]promise{
+		lifo: promiseOrder, placeLost: promisePlace, placeBack: promisePlace, grows: promisePlace,
+		tooFast: promiseCap, crowded: promiseCap, regrant: promiseGrant, oneJTI: promiseGrant,
+		forged: promiseGrant, otherAudience: promiseGrant, doubleSeat: promiseSeat, tokenTwice: promiseSeat,
+		replayRuns: promiseSeat, unmarked: promiseSeat, overShare: promiseSeat, spends: promiseSeat,
+		forgets: promiseKept, unsold: promiseKept, waiterLost: promiseKept,
+	} {
+		t.Run(string(b), func(t *testing.T) {
+			t.Parallel()
+			f, url := newFake(t, b)
+			c := crowdFor(url)
+			c.Workers = 1
+			f.rate = 1000
+			switch b {
+			case lifo, tooFast: // seen over several seconds only
+				f.rate = 100
+			case crowded:
+				f.maxActive, c.Checks.MaxActive = 20, 20
+				c.Crowd.Hold = time.Second
+			case waiterLost:
+				f.rate, c.Limit, c.Crowd.Users = 1, 3*time.Second, 50
+			}
+			r := runOn(t, c)
+			require.False(t, r.OK)
+			v := verdict(t, r, want)
+			require.Positive(t, v.Broken, "promise %d", want)
+			require.NotEmpty(t, v.Examples)
+		})
+	}
+}
+
+// Promise 5: a server that stands still for 5 s shows as 5 s, in everything.
+func TestStallShowsInFull(t *testing.T) {
+	t.Parallel()
+	f, url := newFake(t, honest)
+	c := crowdFor(url)
+	c.Connections = 10 // fewer than arrive meanwhile: their wait counts as well
+	c.Crowd.Ramp = 3 * time.Second
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = pause(f.ctx, startDelay+1500*time.Millisecond)
+		f.freeze(5 * time.Second)
+	}()
+	r := runOn(t, c)
+	<-done
+	require.True(t, r.OK, r.Why)
+	require.GreaterOrEqual(t, r.LatencyMS[mJoin].Max, 4900.0)
+	require.GreaterOrEqual(t, r.LatencyMS[mJoin].P90, 3000.0, "a third of the crowd came in the stall")
+	require.GreaterOrEqual(t, r.LatencyMS[mPositionAge].Max, 4900.0)
+}
+
+// Promise 8: a cancelled run ends its workers and reports.
+func TestCancelledRunReports(t *testing.T) {
+	t.Parallel()
+	f, url := newFake(t, honest)
+	f.rate = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(3*time.Second, cancel)
+	r, err := Run(ctx, crowdFor(url), io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, int64(250), r.Counts.Joined)
+	require.Less(t, r.TookS, 20.0)
+	require.Contains(t, r.Notes, "the run was cut short")
+	require.Zero(t, verdict(t, r, promisePlace).Broken)
+	require.Zero(t, r.Errors.Server.Total, r.Errors.Server)
+}
+
+// A worker that dies takes its users' figures along: the run is not OK.
+func TestDeadWorkerIsNotOK(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, honest)
+	c := crowdFor(url)
+	c.Command = []string{"/bin/false"}
+	r, err := Run(t.Context(), c, io.Discard)
+	require.NoError(t, err)
+	require.False(t, r.OK)
+}
+
+func TestUnknownEventIsWrongUse(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, honest)
+	c := crowdFor(url)
+	c.Event = "other"
+	_, err := Run(t.Context(), c, io.Discard)
+	var wrong *UsageError
+	require.ErrorAs(t, err, &wrong)
+}
+
+func TestServerErrorsCountAndOwnDoNot(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, honest)
+	c := crowdFor(url)
+	c.Crowd.Users = 40
+	c.Targets = append(c.Targets, "http://127.0.0.1:1")
+	c.Checks.MaxErrors = 1
+	r := runOn(t, c)
+	require.True(t, r.OK, r.Why)
+	require.Equal(t, int64(40), r.Counts.Joined, "those at the dead target went to the other")
+	require.Positive(t, r.Errors.Server.ByKind["refused"])
+	require.Zero(t, r.Errors.Own.Total)
+}
