@@ -14,16 +14,26 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/sqltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// stopping ends the test databases before the leak check.
+type stopping struct{ m *testing.M }
+
+func (s stopping) Run() int {
+	defer sqltest.Stop()
+	return s.m.Run()
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(stopping{m}) }
 
 // outbox is an Outbox in memory, with the claims' rules in the fewest lines.
 type outbox struct {
 	mu   sync.Mutex
 	rows []*outboxRow // in order of id
 	away error
-	// claims counts calls; released is told of each failure's row.
+	// single gives only the oldest unpublished row of each key, as the store does.
+	single bool
 	claims int
 	marked []int64
 	failed map[int64]int
@@ -60,6 +70,7 @@ func (o *outbox) ClaimOutbox(_ context.Context, limit int, lease time.Duration) 
 		case len(got) < limit && o.away == nil:
 			r.lease = time.Now().Add(lease)
 			got = append(got, r.OutboxRow)
+			blocked[r.Key] = o.single
 		}
 	}
 	return got, o.away

@@ -118,7 +118,8 @@ func (r *Relay) lastMarks(ctx context.Context, l *load) {
 	}
 }
 
-// claim fills the load up; more says that the outbox has probably more than fits.
+// claim fills the load up; more says that the outbox may have another row behind
+// those that it gave, of the same keys or beyond the limit.
 func (r *Relay) claim(ctx context.Context, l *load) (more bool, err error) {
 	l.rows = live(l.rows, time.Now(), r.cfg.PublishTimeout)
 	room := r.cfg.Batch - len(l.rows) - len(l.marks) - len(l.failed)
@@ -136,7 +137,7 @@ func (r *Relay) claim(ctx context.Context, l *load) (more bool, err error) {
 	for _, row := range rows {
 		l.rows = append(l.rows, claimed{row, until})
 	}
-	return len(rows) == room, nil
+	return len(rows) > 0, nil
 }
 
 // publish makes one call to the broker with the first row of each key.

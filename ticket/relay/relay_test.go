@@ -46,6 +46,24 @@ func TestKickPublishesAtOnce(t *testing.T) {
 	})
 }
 
+// What waits behind a row of its key goes out right after it, without a poll.
+func TestRowsOfOneKeyDoNotWaitForPolls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, b := &outbox{single: true}, &broker{}
+		r := newRelay(t, o, b)
+		stop := running(t, r)
+		synctest.Wait()
+		o.add(row(1, "a"), row(2, "a"), row(3, "a"))
+		start := time.Now()
+		r.Kick()
+		synctest.Wait()
+		stop()
+		require.Equal(t, []string{"d1", "d2", "d3"}, b.ids())
+		require.Equal(t, start, b.at[2])
+	})
+}
+
 // An idle relay asks the database a handful of times a second, not more.
 func TestIdleRelayIsCheap(t *testing.T) {
 	t.Parallel()
