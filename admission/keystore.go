@@ -32,18 +32,11 @@ func SharedKeys(ctx context.Context, rdb redis.UniversalClient, prefix string) (
 // when ctx ends. A store that came back with other keys is an error in the log:
 // the nodes that hold them do not know our tokens.
 func (k *Keys) KeepShared(ctx context.Context, rdb redis.UniversalClient, prefix string, log *zap.Logger) error {
-	tick := time.NewTicker(shareEvery)
-	defer tick.Stop()
 	foreign := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return every(ctx, shareEvery, func(ctx context.Context) {
 		stored, err := share(ctx, rdb, prefix, k)
 		if err != nil {
-			continue // the store is away; whoever needs it says so
+			return // the store is away; whoever needs it says so
 		}
 		if now := !stored.equal(k); now != foreign {
 			foreign = now
@@ -51,7 +44,7 @@ func (k *Keys) KeepShared(ctx context.Context, rdb redis.UniversalClient, prefix
 				log.Error("shared keys differ from the store's", zap.Strings("kid", k.KIDs()), zap.Strings("stored_kid", stored.KIDs()))
 			}
 		}
-	}
+	})
 }
 
 // share stores the keys if none are there, and gives what is stored. A resent

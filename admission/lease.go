@@ -37,7 +37,7 @@ type LeaseConfig struct {
 // fence, which only grows and which the promote script checks.
 type Lease struct {
 	cfg   LeaseConfig
-	rdb   redis.UniversalClient
+	rdb   redis.Scripter
 	locks *redislock.Client
 	token string // of this node: a try whose reply was lost finds its own lock
 	log   *zap.Logger
@@ -72,7 +72,7 @@ func (t Term) extend(attempt time.Time, ttl time.Duration) {
 }
 
 // NewLease checks the settings and connects nothing.
-func NewLease(cfg LeaseConfig, rdb redis.UniversalClient, log *zap.Logger) (*Lease, error) {
+func NewLease(cfg LeaseConfig, rdb redis.Scripter, log *zap.Logger) (*Lease, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, "wr")
 	cfg.TTL = cmp.Or(cfg.TTL, 2*time.Second)
 	cfg.Retry = cmp.Or(cfg.Retry, DefaultTick)

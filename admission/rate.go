@@ -121,13 +121,15 @@ func Decide(sig Signals, lim Limits, st State) (Decision, State) {
 			reason = ReasonBusy
 		}
 	}
+	climb := 0.0
 	if fresh {
-		st = st.follow(limit, own, known, lim.Tick)
+		climb = own * lim.Tick.Seconds() / recovery.Seconds()
 	}
+	st = st.follow(limit, own, climb, known)
 	r := own
 	if st.bounded && st.bound < own {
 		r = st.bound
-		if r < limit {
+		if r < limit && known {
 			reason = ReasonRecovering
 		}
 	}
@@ -179,16 +181,15 @@ func level(steps []Step, usage float64, before int) int {
 	return n
 }
 
-// follow moves the bound towards the limit: down at once, up by a share of the
-// event's rate each tick. A first good figure after a start has nothing to
+// follow moves the bound towards the limit: down at once, up by no more than climb. A first good figure after a start has nothing to
 // recover from.
-func (s State) follow(limit, own float64, known bool, tick time.Duration) State {
+func (s State) follow(limit, own, climb float64, known bool) State {
 	switch {
 	case !s.bounded && math.IsInf(limit, 1):
 	case !s.bounded || limit <= s.bound, known && !s.met:
 		s.bound, s.bounded = limit, true
 	default:
-		s.bound = min(limit, s.bound+own*tick.Seconds()/recovery.Seconds())
+		s.bound = min(limit, s.bound+climb)
 	}
 	if s.bounded && math.IsInf(limit, 1) && s.bound >= own {
 		s.bounded, s.bound = false, 0

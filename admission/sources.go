@@ -14,8 +14,8 @@ import (
 // figure and expects none: no fault, the source is left out.
 var ErrNoSignal = errors.New("no load signal for this event")
 
-// Source says how loaded an event's site is. It answers from memory, or in a few
-// milliseconds, and is safe for concurrent use.
+// Source says how loaded an event's site is. It answers from memory, or within half
+// a tick, after which it has failed, and is safe for concurrent use.
 type Source interface {
 	// Usage is the latest figure, however old: its At tells. ErrNoSignal means that
 	// none is expected; any other error, that one is and that it is not to be had.

@@ -124,7 +124,9 @@ func (r *run) promote(ctx context.Context) {
 		r.opened = tick
 	}
 	r.tick, r.open = tick, open
-	load := gather(ctx, r.deps.Sources, ev)
+	asking, cancel := context.WithTimeout(ctx, r.cfg.Tick/2)
+	load := gather(asking, r.deps.Sources, ev)
+	cancel()
 	d, state := Decide(Signals{
 		Tick: tick, Open: open, Unserved: r.unserved,
 		Burst:    ev.Burst > 0 && r.opened > 0 && time.Duration(tick-r.opened)*r.cfg.Tick < time.Second,

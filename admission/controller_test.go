@@ -1,0 +1,528 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// free is an event without a load signal.
+func free(id waitroom.EventID, rate float64) waitroom.Event {
+	ev := sells()
+	ev.ID, ev.RatePerS, ev.Tickets.Kind = id, rate, "none"
+	return ev
+}
+
+// loop is a controller that runs in a bubble until stopped.
+type loop struct {
+	*Controller
+	line *fakeLine
+	reg  *prometheus.Registry
+	stop func()
+}
+
+// metric is a gauge's or counter's value as a scrape shows it; label is the value
+// of its one label, or "".
+func (l *loop) metric(t *testing.T, name, label string) float64 {
+	t.Helper()
+	families, err := l.reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "waitroom_admission_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if label == "" || m.GetLabel()[0].GetValue() == label {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func start(t *testing.T, line *fakeLine, leader Leadership, sources ...Source) *loop {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	c, err := New(Config{Node: "n1"}, Deps{
+		Line: line, Leadership: leader, Sources: sources, Log: zaptest.NewLogger(t), Metrics: reg,
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx)
+	}()
+	l := &loop{Controller: c, line: line, reg: reg, stop: sync.OnceFunc(func() { cancel(); <-done })}
+	t.Cleanup(l.stop)
+	return l
+}
+
+func sum(ps []promoted) int {
+	n := 0
+	for _, p := range ps {
+		n += p.n
+	}
+	return n
+}
+
+func TestLoopLetsInTickByTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		line := newFakeLine(free("a", 20), free("b", 1))
+		c := start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(10*time.Second - time.Millisecond)
+		for i, p := range line.of("a") {
+			require.Equal(t, promoted{event: "a", at: time.Duration(i) * DefaultTick, fence: 1, n: 2}, p)
+		}
+		require.Equal(t, 200, sum(line.of("a")))
+		require.Equal(t, 10, sum(line.of("b")))
+		require.Len(t, line.of("b"), 10, "no call for nobody")
+		require.Equal(t, 100, line.sweeps("a"), "swept at each tick")
+		require.True(t, c.Leading())
+		s, ok := c.Decision("a")
+		require.True(t, ok)
+		require.True(t, math.IsNaN(s.Usage))
+		s.Usage, s.At = 0, time.Time{}
+		require.Equal(t, Standing{
+			Event: "a", Decision: Decision{N: 2, RatePerS: 20, Reason: ReasonRate}, Given: 2, Fence: 1, Leader: "n1",
+		}, s)
+		require.InDelta(t, 200, c.metric(t, "promoted_total", "a"), 0)
+		require.InDelta(t, 1, c.metric(t, "leading", ""), 0)
+		require.InDelta(t, 20, c.metric(t, "rate_per_s", "a"), 0)
+		require.Zero(t, c.metric(t, "missed_ticks_total", ""))
+		c.stop()
+		require.False(t, c.Leading())
+		require.Zero(t, c.metric(t, "leading", ""))
+		_, ok = c.Decision("nobody's")
+		require.False(t, ok)
+	})
+}
+
+func TestSettingsAndStatesTakeEffectWithinATick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		line := newFakeLine(free("a", 20))
+		c := start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(time.Second + 50*time.Millisecond)
+		faster := free("a", 500)
+		line.set(faster)
+		time.Sleep(200 * time.Millisecond)
+		last := line.of("a")
+		require.Equal(t, 50, last[len(last)-1].n)
+		for _, state := range []waitroom.State{waitroom.Paused, waitroom.Lobby, waitroom.Scheduled, waitroom.Closed} {
+			ev := free("a", 500)
+			ev.State = state
+			line.set(ev)
+			time.Sleep(2 * DefaultTick)
+			n := len(line.of("a"))
+			time.Sleep(time.Second)
+			require.Len(t, line.of("a"), n, "%s", state)
+			s, _ := c.Decision("a")
+			require.Equal(t, ReasonNotOpen, s.Reason)
+		}
+		ev := free("a", 500)
+		ev.State = waitroom.Draining
+		line.set(ev)
+		n := len(line.of("a"))
+		time.Sleep(2 * DefaultTick)
+		require.Greater(t, len(line.of("a")), n, "a line that drains moves on")
+		require.Equal(t, 50, line.of("a")[n].n, "a pause brings no burst")
+	})
+}
+
+func TestEventsComeAndGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &fakeSource{usage: func(context.Context, waitroom.Event) (Reading, error) { return Reading{}, ErrNoSignal }}
+		line := newFakeLine(free("a", 20))
+		c := start(t, line, &terms{trusted: time.Hour}, source)
+		time.Sleep(time.Second)
+		line.set(free("b", 20))
+		time.Sleep(2 * DefaultTick)
+		n := len(line.of("a"))
+		time.Sleep(time.Second)
+		require.Len(t, line.of("a"), n)
+		require.NotEmpty(t, line.of("b"))
+		_, ok := c.Decision("a")
+		require.False(t, ok)
+		require.Equal(t, []waitroom.EventID{"a"}, source.gone, "another event of that name inherits nothing")
+		quiet := free("b", 20)
+		quiet.Waiting = 0
+		line.set(quiet)
+		time.Sleep(2 * DefaultTick)
+		n, swept := len(line.of("b")), line.sweeps("b")
+		time.Sleep(10 * time.Second)
+		require.Len(t, line.of("b"), n, "nobody waits, nobody is asked for")
+		require.Equal(t, 10, line.sweeps("b")-swept, "an empty event is swept once a second")
+	})
+}
+
+// Promise 11: an event whose calls hang keeps no other one waiting.
+func TestAHangingEventDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hang := func(ctx context.Context, event waitroom.EventID) error {
+			if event == "slow" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		line := newFakeLine(free("slow", 20), free("fast", 20))
+		line.onPromote = func(ctx context.Context, req waitroom.PromoteRequest) error { return hang(ctx, req.Event) }
+		line.onSweep = hang
+		c := start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(10*time.Second - time.Millisecond)
+		fast := line.of("fast")
+		require.Len(t, fast, 100)
+		for i, p := range fast {
+			require.Equal(t, time.Duration(i)*DefaultTick, p.at, "to the millisecond")
+		}
+		require.Equal(t, 100, line.sweeps("fast"))
+		require.Greater(t, c.metric(t, "missed_ticks_total", ""), 80.0)
+		require.InDelta(t, 9, c.metric(t, "failed_total", "promote"), 1, "one call at a time, cut at a second")
+	})
+}
+
+func TestALateTickAdmitsForOneTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		line := newFakeLine(free("a", 20))
+		line.onPromote = func(context.Context, waitroom.PromoteRequest) error {
+			if d := time.Since(line.start); d > time.Second && d < 1200*time.Millisecond {
+				time.Sleep(740 * time.Millisecond) // and it succeeds then
+			}
+			return nil
+		}
+		start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(3*time.Second - time.Millisecond)
+		all := line.of("a")
+		for _, p := range all {
+			require.Equal(t, 2, p.n)
+		}
+		// 30 ticks, less those that passed during 0.74 s.
+		require.InDelta(t, 23, len(all), 1)
+	})
+}
+
+func TestFencedLeaderStepsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		line := newFakeLine(free("a", 20))
+		leader := &terms{trusted: time.Hour}
+		c := start(t, line, leader)
+		time.Sleep(time.Second)
+		require.Equal(t, int64(1), leader.count())
+		line.mu.Lock()
+		line.fence = 3 // somebody else leads
+		line.mu.Unlock()
+		n := len(line.of("a"))
+		time.Sleep(150 * time.Millisecond)
+		require.Len(t, line.of("a"), n)
+		require.GreaterOrEqual(t, leader.count(), int64(2), "stepped down, and stood for the next term")
+		time.Sleep(time.Second)
+		require.Greater(t, len(line.of("a")), n, "a term with a fence high enough goes on")
+		require.True(t, c.Leading())
+	})
+}
+
+// Promise 10, by its own clock.
+func TestUntrustedLeaderPromotesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		line := newFakeLine(free("a", 20))
+		paused := leadOnce{term: NewTerm(1, time.Second)}
+		c := start(t, line, &paused)
+		time.Sleep(time.Second - time.Millisecond)
+		require.Len(t, line.of("a"), 10)
+		time.Sleep(time.Minute)
+		require.Len(t, line.of("a"), 10, "not one after the trust ended")
+		require.True(t, paused.returned.Load(), "and it stepped down")
+		require.False(t, c.Leading())
+	})
+}
+
+// leadOnce gives one term whose context never ends by itself: a frozen leader.
+type leadOnce struct {
+	term     Term
+	returned atomic.Bool
+}
+
+func (l *leadOnce) Run(ctx context.Context, lead func(context.Context, Term)) error {
+	lead(ctx, l.term)
+	l.returned.Store(true)
+	<-ctx.Done()
+	return nil
+}
+
+// Promise 6, through the loop: the floor within two ticks of a reading that failed,
+// hangs, froze or makes no sense.
+func TestFloorWithinTwoTicks(t *testing.T) {
+	t.Parallel()
+	at := func(u float64, age time.Duration) func(context.Context, waitroom.Event) (Reading, error) {
+		return func(context.Context, waitroom.Event) (Reading, error) {
+			return Reading{Usage: u, At: time.Now().Add(-age), Detail: "test"}, nil
+		}
+	}
+	for name, usage := range map[string]func(context.Context, waitroom.Event) (Reading, error){
+		"failed": func(context.Context, waitroom.Event) (Reading, error) {
+			return Reading{}, errors.New("connection refused")
+		},
+		"hangs": func(ctx context.Context, _ waitroom.Event) (Reading, error) {
+			<-ctx.Done()
+			return Reading{}, ctx.Err()
+		},
+		"frozen":   at(0.1, 3100*time.Millisecond),
+		"0 of 0":   at(PoolStats{}.Usage(), 0),
+		"NaN":      at(math.NaN(), 0),
+		"negative": at(-0.5, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source := &fakeSource{usage: at(0.1, 0)}
+				ev := sells()
+				ev.RatePerS = 500
+				line := newFakeLine(ev)
+				c := start(t, line, &terms{trusted: time.Hour}, source)
+				time.Sleep(10*time.Second + time.Millisecond)
+				require.Equal(t, 101*50, sum(line.of("demo")))
+				source.set(usage)
+				time.Sleep(2 * DefaultTick)
+				s, _ := c.Decision("demo")
+				require.Equal(t, ReasonUnknown, s.Reason)
+				require.InDelta(t, 1, s.RatePerS, 0)
+				require.NotEmpty(t, s.Load, "a reason for console and log")
+				require.True(t, math.IsNaN(c.metric(t, "usage", "demo")))
+				before := sum(line.of("demo"))
+				time.Sleep(10 * time.Second)
+				require.InDelta(t, 10, sum(line.of("demo"))-before, 1)
+				source.set(at(0.1, 0))
+				time.Sleep(time.Second)
+				s, _ = c.Decision("demo")
+				require.Equal(t, ReasonRecovering, s.Reason)
+				require.InDelta(t, 100, s.RatePerS, 15)
+				time.Sleep(5 * time.Second)
+				s, _ = c.Decision("demo")
+				require.Equal(t, ReasonRate, s.Reason)
+			})
+		})
+	}
+}
+
+func TestEventsThatCannotBeReadStayAsTheyWere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		line := newFakeLine(free("a", 20))
+		line.onEvents = func(context.Context) error {
+			if away.Load() {
+				return waitroom.ErrUnavailable
+			}
+			return nil
+		}
+		c := start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(time.Second)
+		away.Store(true)
+		n := len(line.of("a"))
+		time.Sleep(time.Second)
+		require.InDelta(t, 10, len(line.of("a"))-n, 1)
+		require.InDelta(t, 10, c.metric(t, "failed_total", "events"), 1)
+	})
+}
+
+func TestWhatTheCapHeldBackIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		line := newFakeLine(free("a", 50))
+		c := start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(time.Second)
+		line.mu.Lock()
+		line.held = "rate_cap" // the fake gives all, and says so: nothing is left to ask for
+		line.mu.Unlock()
+		time.Sleep(time.Second)
+		for _, p := range line.of("a") {
+			require.Equal(t, 5, p.n)
+		}
+		s, _ := c.Decision("a")
+		require.Equal(t, "rate_cap", s.Held)
+	})
+}
+
+func TestABurstIsCalledForWhereTheRateAloneIsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ev := free("a", 0)
+		ev.State, ev.Burst = waitroom.Lobby, 5000
+		line := newFakeLine(ev)
+		start(t, line, &terms{trusted: time.Hour})
+		time.Sleep(time.Second)
+		ev.State = waitroom.Open
+		line.set(ev)
+		time.Sleep(10 * time.Second)
+		calls := line.of("a")
+		require.NotEmpty(t, calls)
+		require.LessOrEqual(t, len(calls), 11)
+		require.Less(t, calls[len(calls)-1].at, 2200*time.Millisecond, "only in the second of the opening")
+	})
+}
+
+// logged runs the loop on a log that can be read.
+func TestLogSpeaksOfChangesOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		line := newFakeLine(free("a", 20))
+		broken := true
+		var mu sync.Mutex
+		line.onPromote = func(context.Context, waitroom.PromoteRequest) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if broken {
+				return waitroom.ErrUnavailable
+			}
+			return nil
+		}
+		c, err := New(Config{Node: "n1"}, Deps{Line: line, Leadership: &terms{trusted: time.Hour}, Log: zap.New(core), Metrics: prometheus.NewRegistry()})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = c.Run(ctx) })
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		broken = false
+		mu.Unlock()
+		time.Sleep(5 * time.Second)
+		cancel()
+		run.Wait()
+		require.Len(t, logs.FilterMessage("rate decided").All(), 1)
+		require.Len(t, logs.FilterMessage("promote failed").All(), 1)
+		require.Len(t, logs.FilterMessage("promoting again").All(), 1)
+		require.Equal(t, 3, logs.Len())
+	})
+}
+
+func TestNewSaysEveryFault(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Tick: -1, CallTimeout: -1, Concurrency: -1}, Deps{})
+	for _, want := range []string{"node:", "tick -1ns", "call timeout -1ns", "concurrency -1", "line, leadership, log and metrics"} {
+		require.ErrorContains(t, err, want)
+	}
+	reg := prometheus.NewRegistry()
+	deps := Deps{Line: newFakeLine(), Leadership: &terms{}, Log: zap.NewNop(), Metrics: reg}
+	_, err = New(Config{Node: "a"}, deps)
+	require.NoError(t, err)
+	_, err = New(Config{Node: "b"}, deps)
+	require.Error(t, err, "two loops on one registry")
+}
+
+// TestFaultsInVirtualTime lets two nodes lead in turn through a thousand faults:
+// deleted locks, hanging and failing calls, planned stops. The line here has a fence
+// and no cap, so what is seen is what the loop and the lease do by themselves.
+func TestFaultsInVirtualTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 50
+		line := newFakeLine(free("a", rate))
+		random := rand.New(rand.NewPCG(1, 2))
+		type process struct {
+			hung, broken atomic.Bool
+			stop         func()
+		}
+		store := &fakeStore{}
+		begin := func() *process {
+			p := &process{}
+			ctx, cancel := context.WithCancel(t.Context())
+			lease, err := NewLease(LeaseConfig{}, &hooked{fakeStore: store, hook: func(ctx context.Context) error {
+				if p.hung.Load() {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				if p.broken.Load() {
+					return errors.New("connection reset")
+				}
+				return nil
+			}}, zap.NewNop())
+			require.NoError(t, err)
+			c, err := New(Config{Node: "n"}, Deps{Line: line, Leadership: lease, Log: zap.NewNop(), Metrics: prometheus.NewRegistry()})
+			require.NoError(t, err)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = c.Run(ctx) }()
+			p.stop = func() { cancel(); <-done }
+			return p
+		}
+		nodes := []*process{begin(), begin()}
+		for range 1000 {
+			i := random.IntN(2)
+			switch n := nodes[i]; random.IntN(4) {
+			case 0:
+				store.drop()
+			case 1:
+				n.stop()
+				nodes[i] = begin()
+			case 2:
+				n.hung.Store(true)
+			case 3:
+				n.broken.Store(true)
+			}
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+			nodes[i].hung.Store(false)
+			nodes[i].broken.Store(false)
+		}
+		for _, n := range nodes {
+			n.stop()
+		}
+		all := line.of("a")
+		from := 0
+		window := 0
+		var fence int64
+		for i, p := range all {
+			require.GreaterOrEqual(t, p.fence, fence, "an old term after a newer one")
+			fence = p.fence
+			window += p.n
+			for all[from].at <= p.at-time.Second {
+				window -= all[from].n
+				from++
+			}
+			// One tick's rounding, and one tick more where a term took over.
+			require.LessOrEqual(t, window, rate+2*rate/10, "at %v (%d)", p.at, i)
+		}
+		require.Greater(t, fence, int64(300), "terms changed")
+		gap := time.Duration(0)
+		for i := 1; i < len(all); i++ {
+			gap = max(gap, all[i].at-all[i-1].at)
+		}
+		require.Less(t, gap, 6*time.Second, "a fault stops one node, never the event for long")
+	})
+}
+
+// hooked is one node's way to the store.
+type hooked struct {
+	*fakeStore
+	hook func(context.Context) error
+}
+
+func (h *hooked) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	if err := h.hook(ctx); err != nil {
+		cmd := redis.NewCmd(ctx)
+		cmd.SetErr(err)
+		return cmd
+	}
+	return h.fakeStore.Eval(ctx, script, keys, args...)
+}
