@@ -22,7 +22,9 @@ type plan struct {
 	results []result
 	// refusals: somebody is refused something that an ended hold may free.
 	// soldOut: somebody is refused for want of any seat in the hall.
-	refusals, soldOut bool
+	// unsure: somebody is refused after a look at seats that only the hall vouches
+	// for, so that an earlier reason may hold.
+	refusals, soldOut, unsure bool
 
 	made   []Reservation
 	tokens []string // of made
@@ -116,6 +118,7 @@ func (p *plan) judge(h *hall, cat Catalogue, f *facts, a *ask, tokens, seats map
 			h.unpick(ids)
 		}
 		p.refusals = true
+		p.unsure = p.unsure || slices.ContainsFunc(a.Seats, func(id string) bool { return f.vouched[id] })
 		return nil, ErrAlreadyReserved
 	}
 	if cat.Kind == KindSeats {

@@ -33,6 +33,8 @@ type facts struct {
 	shares  map[string]int64  // what persons hold and own
 	seats   map[string]seatRow
 	stock   map[string]stockRow
+	// vouched are the seats of which only the hall says that they are free.
+	vouched map[string]bool
 	// among, when set, are the free seats that this transaction has locked.
 	among map[string]bool
 }
@@ -65,7 +67,7 @@ SELECT 4, '', a.status, 0, 0, a.key, a.body_hash, a.body FROM {rows} JOIN answer
 func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manner) (*facts, error) {
 	f := &facts{
 		answers: map[string]stored{}, used: map[string]bool{}, shares: map[string]int64{},
-		seats: map[string]seatRow{}, stock: map[string]stockRow{},
+		seats: map[string]seatRow{}, stock: map[string]stockRow{}, vouched: map[string]bool{},
 	}
 	if how.locked {
 		if err := s.lock(ctx, t, h, asks, f); err != nil {
@@ -147,11 +149,11 @@ func (s *Store) lock(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) 
 // seats reads the chosen seats that the hall cannot vouch for.
 func (s *Store) seats(ctx context.Context, t tx, h *hall, asks []*ask, how manner, f *facts) error {
 	ids := wanted(asks)
-	if !how.locked {
+	if !how.locked && !how.sure {
 		ids = slices.DeleteFunc(ids, func(id string) bool {
 			r, ok := h.knows(id)
 			if ok && r.status == SeatFree {
-				f.seats[id] = r
+				f.seats[id], f.vouched[id] = r, true
 				return true
 			}
 			return false

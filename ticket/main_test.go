@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -25,7 +26,13 @@ func (s stopping) Run() int {
 	return s.m.Run()
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(stopping{m}) }
+func TestMain(m *testing.M) {
+	// Each step of the model waits for a disk; -rapid.checks=N asks for more.
+	if err := flag.Set("rapid.checks", "20"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(stopping{m})
+}
 
 // onBoth runs a test on PostgreSQL and on SQLite; address is an empty database.
 func onBoth(t *testing.T, test func(t *testing.T, address string)) {

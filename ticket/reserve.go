@@ -121,6 +121,9 @@ func (s *Store) reserveTries(ctx context.Context, h *hall, asks []*ask) {
 				return
 			}
 			continue
+		case errors.Is(err, errGuess) && !how.sure:
+			how.sure = true
+			continue
 		case errors.Is(err, errStale) && !how.fresh:
 			how.fresh = true
 			if err := s.reload(ctx, h); err != nil {
@@ -172,12 +175,14 @@ type manner struct {
 	locked bool // rows are locked before they are judged
 	swept  bool // ended holds were ended just now
 	fresh  bool // the hall was read anew just now
+	sure   bool // all seats are asked for, also those that the hall vouches for
 }
 
 // Why a try is made again without counting as one.
 var (
 	errDue   = errors.New("holds have ended")
 	errStale = errors.New("the hall is behind")
+	errGuess = errors.New("a refusal rests on the hall's word")
 )
 
 // reserveOnce is one transaction for the whole group.
@@ -196,6 +201,9 @@ func (s *Store) reserveOnce(ctx context.Context, h *hall, asks []*ask, how manne
 		p = decide(h, f, asks)
 		if p.refusals && f.due && !how.swept {
 			return errDue
+		}
+		if p.unsure && !how.sure {
+			return errGuess
 		}
 		if p.soldOut && !how.fresh {
 			if err := s.soldOut(ctx, t, h); err != nil {
