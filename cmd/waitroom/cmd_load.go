@@ -50,7 +50,7 @@ func newLoadCommand() *cobra.Command {
 	f.DurationVar(&c.Limit, "limit", 0, "end the run after this time, whoever still waits (0: ramp + 15m)")
 	f.Float64Var(&c.Crowd.Away, "away", 0.02, "share who lose their network once while they wait, 0 to 1")
 	f.Float64Var(&c.Checks.Sample, "sample", 0.1, "share who ask for everything twice, to check promises, 0 to 1")
-	f.Float64Var(&c.Checks.MaxErrors, "max-errors", 0, "share of calls that may fail by the server's fault, 0 to 1")
+	f.Float64Var(&c.Checks.MaxErrors, "max-errors", 0.01, "share of calls that may fail by the server's fault, 0 to 1")
 	f.IntVar(&c.Checks.Burst, "burst", -1, "the event's burst, for the check of the cap (-1: not known)")
 	f.IntVar(&c.Checks.MaxActive, "max-active", -1, "the event's max_active, for the check of the cap (-1: not known)")
 	f.IntVar(&c.Checks.PerUser, "per-user", -1, "the event's tickets per person, for the checks of sales (-1: not known)")

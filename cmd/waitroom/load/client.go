@@ -164,7 +164,7 @@ func (c *client) once(ctx context.Context, target int, k call, attempt int) (ans
 	if attempt > 1 {
 		set("X-Attempt", strconv.Itoa(attempt))
 	}
-	res, err := c.http.Do(req) //nolint:gosec // the target is what the user of this tool named
+	res, err := c.http.Do(req)
 	if err != nil {
 		return answer{}, err
 	}

@@ -189,7 +189,7 @@ func (f *fake) live(w http.ResponseWriter, r *http.Request) {
 		case <-tick.C:
 		case <-gone:
 			return
-		case <-f.ctx.Done():
+		case <-f.ended:
 			return
 		}
 	}

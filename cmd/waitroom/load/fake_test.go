@@ -49,7 +49,7 @@ type fake struct {
 	perUser   int
 	seats     int
 	key       ed25519.PrivateKey
-	ctx       context.Context
+	ended     <-chan struct{}
 	gate      sync.RWMutex // held while the service is frozen
 
 	mu      sync.Mutex
@@ -60,7 +60,6 @@ type fake struct {
 	sold    map[string]string // seat to reservation
 	bought  map[string]*fakeReservation
 	answers map[string][]byte // by idempotency key
-	taken   int
 	joins   int
 }
 
@@ -86,7 +85,7 @@ func newFake(t *testing.T, b breach) (*fake, string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &fake{
-		breach: b, rate: 100, perUser: 2, seats: 400, key: key, ctx: ctx,
+		breach: b, rate: 100, perUser: 2, seats: 400, key: key, ended: ctx.Done(),
 		sold: map[string]string{}, bought: map[string]*fakeReservation{}, answers: map[string][]byte{},
 	}
 	var ticking sync.WaitGroup
@@ -122,7 +121,7 @@ func (f *fake) freeze(d time.Duration) {
 	defer f.gate.Unlock()
 	select {
 	case <-time.After(d):
-	case <-f.ctx.Done():
+	case <-f.ended:
 	}
 }
 
@@ -147,7 +146,7 @@ func (f *fake) tick() {
 	defer t.Stop()
 	for {
 		select {
-		case <-f.ctx.Done():
+		case <-f.ended:
 			return
 		case <-t.C:
 		}

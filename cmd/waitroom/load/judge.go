@@ -14,7 +14,8 @@ type limits struct {
 	maxActive  int
 	perUser    int
 	sessionTTL time.Duration
-	opensAt    int64 // unix seconds; 0: no set time
+	claimTTL   time.Duration // 0: not known
+	opensAt    int64         // unix seconds; 0: no set time
 	rates      []rateSeen
 }
 
@@ -107,6 +108,41 @@ func perSecond(facts []fact) map[int64]int64 {
 // opening's burst comes on top where it may fall into that second.
 func judgeCap(t *tally, facts []fact, l limits) {
 	checkCap(t, perSecond(facts), l)
+	checkWindows(t, facts, l)
+}
+
+// checkWindows looks at every window of a second, not only the clock's own seconds:
+// where claim_ttl is known, a promotion's millisecond is expires_at less claim_ttl.
+func checkWindows(t *tally, facts []fact, l limits) {
+	if l.claimTTL == 0 || len(l.rates) == 0 {
+		t.note(promiseCap, "checked by the clock's own seconds only: claim_ttl is not known (--operator-token)")
+		return
+	}
+	var at []int64
+	for _, f := range facts {
+		if f.IAT == 0 {
+			continue
+		}
+		ms := f.Expires - l.claimTTL.Milliseconds()
+		if ms/1000 != f.IAT {
+			t.note(promiseCap, "checked by the clock's own seconds only: expires_at is not iat and claim_ttl to the millisecond")
+			return
+		}
+		at = append(at, ms)
+	}
+	slices.Sort(at)
+	first := 0
+	for i, ms := range at {
+		for at[first] <= ms-1000 {
+			first++
+		}
+		second := ms / 1000
+		if l.burst != 0 && l.opensAt != 0 && second >= l.opensAt && second <= l.opensAt+2 {
+			continue // the opening's seconds are judged whole
+		}
+		n, allowed := int64(i-first+1), allowedIn(second, l.rates)
+		t.check(promiseCap, n <= allowed, "%d admitted in the second before %d ms, at most %d allowed", n, ms, allowed)
+	}
 }
 
 func checkCap(t *tally, admitted map[int64]int64, l limits) {

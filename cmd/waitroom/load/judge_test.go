@@ -223,3 +223,24 @@ func TestTooManyServerErrorsAreNotOK(t *testing.T) {
 	require.NoError(t, r.finish(newHistograms(), newTally()))
 	require.False(t, r.OK)
 }
+
+// A second that straddles two of the clock's own is a window like any other.
+func TestJudgeWindows(t *testing.T) {
+	t.Parallel()
+	l := limits{rates: []rateSeen{{at: 90, rate: 10}, {at: 130, rate: 10}}, claimTTL: time.Minute}
+	at := func(ms ...int64) (facts []fact) {
+		for _, m := range ms {
+			for range 8 {
+				facts = append(facts, fact{IAT: m / 1000, Expires: m + 60_000, Admitted: 1, End: endStays})
+			}
+		}
+		return facts
+	}
+	require.Zero(t, judged(t, promiseCap, at(100_900, 101_900), l).Broken)
+	require.Positive(t, judged(t, promiseCap, at(100_900, 101_100), l).Broken, "16 in 200 ms, 8 in each second")
+	rough := at(100_900, 101_100)
+	rough[3].Expires -= 950
+	v := judged(t, promiseCap, rough, l)
+	require.Zero(t, v.Broken, "milliseconds that do not fit prove nothing")
+	require.NotEmpty(t, v.Notes)
+}

@@ -209,11 +209,11 @@ func (u *user) askPlace(ctx context.Context) (message, error) {
 		return message{}, ctx.Err()
 	}
 	var p place
-	if err := decode(a.body, &p); err != nil {
-		u.broken("entries/me", a)
-		return message{}, nil
-	}
+	known := decode(a.body, &p) == nil
 	switch {
+	case !known:
+		u.serverFault("bad_answer", "entries/me: %.200s", a.body)
+		return message{}, nil
 	case p.inside() && p.EntryToken != "":
 		u.admit(p.EntryToken, p.ExpiresAt, !u.link.absent)
 		return message{Type: typeAdmitted}, nil

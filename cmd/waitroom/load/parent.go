@@ -66,7 +66,6 @@ type parent struct {
 	progress []Counts // guarded by mu, as all below: the last of each worker
 	facts    []fact
 	sum      result
-	rss      int64
 }
 
 // run starts the workers, shows their progress, and waits until all have reported.
@@ -164,5 +163,5 @@ func fileLimit() int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 1024
 	}
-	return int(min(l.Cur, 1<<20)) //nolint:gosec // bounded
+	return int(min(l.Cur, 1<<20))
 }

@@ -33,13 +33,18 @@ func (u *user) probePlace(ctx context.Context) {
 	})
 }
 
-// probeGrant asks for the token again, at another instance where there is one: the
+// probeGrant checks the token's signature and asks for it again, at another instance where there is one: the
 // same bytes. An instance may be a moment behind; a second later it may not.
 func (u *user) probeGrant(ctx context.Context) {
 	if !u.sampled {
 		return
 	}
 	n, target, entry, token := u.fact.User, u.target+1, u.fact.Entry, u.token
+	if known, err := u.genuine(ctx, token); known {
+		u.tally.check(promiseGrant, err == nil, "user %d, entry %s: entry token: %v", n, entry, err)
+	} else {
+		u.tally.note(promiseGrant, "some signatures are not checked: the JWKS was not to be had")
+	}
 	k := call{method: http.MethodGet, path: u.path("/entries/me"), bearer: u.place}
 	for attempt := 1; ; attempt++ {
 		a, err := u.tryAt(ctx, target, k, 1)
@@ -60,6 +65,9 @@ func (u *user) probeGrant(ctx context.Context) {
 	}
 }
 
+// untoldLimit is far beyond any push that is only late.
+const untoldLimit = 15 * time.Second
+
 // stillWaiting ends the wait at the run's limit; the sampled see that their place
 // is still theirs.
 func (u *user) stillWaiting(ctx context.Context) string {
@@ -75,8 +83,13 @@ func (u *user) stillWaiting(ctx context.Context) string {
 	err = decode(a.body, &p)
 	u.tally.check(promiseKept, err == nil && a.status == http.StatusOK && p.EntryID == u.fact.Entry && (p.waits() || p.inside()),
 		"user %d, entry %s: at the end http %d, entry %q, state %q", u.fact.User, u.fact.Entry, a.status, p.EntryID, p.State)
-	if p.waits() {
+	switch {
+	case p.waits():
 		u.fact.Waiting = sent
+	case p.inside():
+		t, err := parseToken(p.EntryToken)
+		untold := err == nil && u.link.sock != nil && time.Since(time.Unix(t.claims.IAT, 0)) > untoldLimit
+		u.tally.check(promiseGrant, !untold, "user %d, entry %s: admitted in second %d and never told on its open socket", u.fact.User, u.fact.Entry, t.claims.IAT)
 	}
 	return endWaiting
 }
@@ -157,24 +170,28 @@ func (w *worker) askForKept(ctx context.Context) {
 	}
 }
 
-// fetchKeys gets the public keys of the entry tokens.
-func (w *worker) fetchKeys(ctx context.Context) {
-	for attempt := 1; attempt <= retryTries; attempt++ {
-		a, err := w.tryAt(ctx, attempt, call{method: http.MethodGet, path: "/.well-known/jwks.json"}, attempt)
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil && a.status == http.StatusOK {
-			set, err := parseKeys(a.body)
-			if err != nil {
-				w.serverFault("bad_answer", "%v", err)
-			}
-			w.keys = set
-			return
-		}
-		_, rng := w.spec.Config.Crowd.habits(-1-w.spec.Worker, 0)
-		if pause(ctx, backoff(attempt, a.retryAfter(), rng)) != nil {
-			return
-		}
+// genuine checks a token's signature by the service's public keys. They are fetched
+// when a token names one that is not known, as after a change of keys. known is false
+// if they were not to be had: then nothing is said of the token.
+func (w *worker) genuine(ctx context.Context, token string) (known bool, err error) {
+	p, err := parseToken(token)
+	if err != nil {
+		return true, err
 	}
+	w.mu.Lock()
+	keys := w.keys
+	w.mu.Unlock()
+	if keys[p.kid] == nil {
+		a, err := w.tryAt(ctx, 0, call{method: http.MethodGet, path: "/.well-known/jwks.json"}, 1)
+		if err != nil || a.status != http.StatusOK {
+			return false, err
+		}
+		if keys, err = parseKeys(a.body); err != nil {
+			return true, err
+		}
+		w.mu.Lock()
+		w.keys = keys
+		w.mu.Unlock()
+	}
+	return true, keys.verify(p)
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -142,7 +143,7 @@ func readLines(r io.Reader, f func(line) error) error {
 	for whole := false; ; {
 		var one line
 		switch err := dec.Decode(&one); {
-		case err == io.EOF && whole: //nolint:errorlint // Decode returns it bare
+		case errors.Is(err, io.EOF) && whole:
 			return nil
 		case err != nil:
 			return fmt.Errorf("worker's result: %w", err)

@@ -106,13 +106,14 @@ func TestBreachesAreSeen(t *testing.T) {
 			c := crowdFor(url)
 			c.Workers = 1
 			f.rate = 1000
-			switch b {
-			case lifo, tooFast: // seen over several seconds only
+			if b == lifo || b == tooFast { // seen over several seconds only
 				f.rate = 100
-			case crowded:
+			}
+			if b == crowded {
 				f.maxActive, c.Checks.MaxActive = 20, 20
 				c.Crowd.Hold = time.Second
-			case waiterLost:
+			}
+			if b == waiterLost {
 				f.rate, c.Limit, c.Crowd.Users = 1, 3*time.Second, 50
 			}
 			r := runOn(t, c)
@@ -134,7 +135,7 @@ func TestStallShowsInFull(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = pause(f.ctx, startDelay+1500*time.Millisecond)
+		_ = pause(t.Context(), startDelay+1500*time.Millisecond)
 		f.freeze(5 * time.Second)
 	}()
 	r := runOn(t, c)

@@ -246,7 +246,7 @@ func (s *socket) write(op byte, payload []byte) error {
 	f := make([]byte, 0, 8+len(payload))
 	f = append(f, 0x80|op)
 	if len(payload) < 126 {
-		f = append(f, 0x80|byte(len(payload)))
+		f = append(f, 0x80|byte(len(payload))) //nolint:gosec // below 126
 	} else {
 		f = append(f, 0x80|126, byte(len(payload)>>8), byte(len(payload))) //nolint:gosec // tokens are far below 64 KiB
 	}

@@ -29,7 +29,7 @@ func serveSocket(t *testing.T, f func(*websocket.Conn)) string {
 	return srv.URL
 }
 
-func opened(t *testing.T, ctx context.Context, url string) *socket {
+func opened(ctx context.Context, t *testing.T, url string) *socket {
 	t.Helper()
 	s, err := openSocket(ctx, &dialer{}, url, "/live", 1)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestSocketReadsWhatIsSent(t *testing.T) {
 			}
 		}
 	})
-	s := opened(t, t.Context(), url)
+	s := opened(t.Context(), t, url)
 	soon := time.Now().Add(10 * time.Second)
 	hello := strings.Repeat("h", 300) // longer than one-byte lengths reach
 	require.NoError(t, s.write(opText, []byte(hello)))
@@ -94,7 +94,7 @@ func TestSocketTimeoutLosesNothing(t *testing.T) {
 		_, _ = raw.Write([]byte("bc"))
 		_, _, _ = c.ReadMessage()
 	})
-	s := opened(t, t.Context(), url)
+	s := opened(t.Context(), t, url)
 	_, err := s.next(time.Now().Add(50 * time.Millisecond))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	close(more)
@@ -107,7 +107,7 @@ func TestSocketEndsWithContext(t *testing.T) {
 	t.Parallel()
 	url := serveSocket(t, func(c *websocket.Conn) { _, _, _ = c.ReadMessage() })
 	ctx, cancel := context.WithCancel(t.Context())
-	s := opened(t, ctx, url)
+	s := opened(ctx, t, url)
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began := time.Now()
 	_, err := s.next(began.Add(time.Minute))
@@ -135,7 +135,7 @@ func TestForeignBytesAreErrors(t *testing.T) {
 		"unknown opcode": {0x83, 0}, "cut": {0x81, 5, 'a'},
 	} {
 		url := serveSocket(t, func(c *websocket.Conn) { _, _ = c.NetConn().Write(frame) })
-		s := opened(t, t.Context(), url)
+		s := opened(t.Context(), t, url)
 		_, err := s.next(time.Now().Add(10 * time.Second))
 		require.Error(t, err, name)
 	}

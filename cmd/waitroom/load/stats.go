@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -100,9 +101,7 @@ func (h *histograms) add(encoded map[string]string) error {
 func (h *histograms) take(other *histograms) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name, one := range other.byName {
-		h.byName[name] = one
-	}
+	maps.Copy(h.byName, other.byName)
 }
 
 // seconds is a duration from seconds.

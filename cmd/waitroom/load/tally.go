@@ -91,12 +91,12 @@ func (t *tally) checkMany(p promise, n int64) {
 }
 
 // note says once what could not be checked, and why.
-func (t *tally) note(p promise, format string, args ...any) {
+func (t *tally) note(p promise, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := t.of(p)
-	if n := fmt.Sprintf(format, args...); !slices.Contains(v.Notes, n) && len(v.Notes) < maxExamples {
-		v.Notes = append(v.Notes, n)
+	if !slices.Contains(v.Notes, text) && len(v.Notes) < maxExamples {
+		v.Notes = append(v.Notes, text)
 	}
 }
 

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -97,9 +96,10 @@ func (w *watcher) askLimits(ctx context.Context) error {
 		return fmt.Errorf("ask for the event's limits: %w", err)
 	}
 	var s struct {
-		Burst      int             `json:"burst"`
-		MaxActive  int             `json:"max_active"`
-		SessionTTL json.RawMessage `json:"session_ttl"`
+		Burst      int    `json:"burst"`
+		MaxActive  int    `json:"max_active"`
+		SessionTTL string `json:"session_ttl"`
+		ClaimTTL   string `json:"claim_ttl"`
 		Tickets    struct {
 			PerUser int `json:"per_user"`
 		} `json:"tickets"`
@@ -120,10 +120,8 @@ func (w *watcher) askLimits(ctx context.Context) error {
 	fill(&w.limits.burst, s.Burst)
 	fill(&w.limits.maxActive, s.MaxActive)
 	fill(&w.limits.perUser, s.Tickets.PerUser)
-	var text string
-	if json.Unmarshal(s.SessionTTL, &text) == nil {
-		w.limits.sessionTTL, _ = time.ParseDuration(text) // zero is the careful value
-	}
+	w.limits.sessionTTL, _ = time.ParseDuration(s.SessionTTL) // zero is the careful value
+	w.limits.claimTTL, _ = time.ParseDuration(s.ClaimTTL)     // likewise
 	return nil
 }
 

@@ -107,7 +107,6 @@ func (w *worker) run(ctx context.Context) error {
 	beating, stop := context.WithCancel(ctx)
 	beat.Go(func() { w.beat(beating) })
 
-	w.fetchKeys(ctx)
 	w.bring(ctx)
 	w.askForKept(ctx)
 
