@@ -117,6 +117,9 @@ func NewGuard(cfg GuardConfig, next Provider, log *zap.Logger, reg prometheus.Re
 		Build()
 	g.show(circuitbreaker.ClosedState)
 	for _, c := range []prometheus.Collector{g.calls, g.state} {
+		if reg == nil {
+			break
+		}
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register payment metrics: %w", err)
 		}

@@ -105,6 +105,9 @@ func NewWorker(cfg WorkerConfig, store Store, guard *Guard, log *zap.Logger, reg
 		}, []string{"step"}),
 	}
 	for _, c := range []prometheus.Collector{w.settled, w.steps} {
+		if reg == nil {
+			break
+		}
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register payment metrics: %w", err)
 		}

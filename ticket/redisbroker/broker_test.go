@@ -5,10 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,67 +21,17 @@ import (
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/ticket/redisbroker"
 	"github.com/waitroom-dev/waitroom/ticket/relay"
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// store is a private server; addr is its address.
-type store struct {
-	addr string
-	rdb  *redis.Client
-}
-
-func (s store) client(t *testing.T) *redis.Client {
+// another is a second client of a client's server.
+func another(t *testing.T, rdb *redis.Client) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: s.addr})
-	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
-	return rdb
-}
-
-// onStores runs a test on the embedded store and on a real server.
-func onStores(t *testing.T, test func(t *testing.T, s store)) {
-	t.Helper()
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		mr := miniredis.RunT(t)
-		s := store{addr: mr.Addr()}
-		s.rdb = s.client(t)
-		test(t, s)
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		s := store{addr: startRedis(t)}
-		s.rdb = s.client(t)
-		test(t, s)
-	})
-}
-
-func startRedis(t *testing.T) string {
-	t.Helper()
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is missing, and CI must have it")
-		}
-		t.Skip("redis-server is missing")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	_, port, err := net.SplitHostPort(addr)
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	cmd := exec.Command(bin, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--dir", t.TempDir(), "--logfile", filepath.Join(t.TempDir(), "log"))
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait()
-	})
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	defer rdb.Close()
-	eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil })
-	return addr
+	c := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Protocol: 2})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
 }
 
 // eventually polls until it is so, for at most 20 seconds.
@@ -151,8 +97,8 @@ func messages(n int) []relay.Message {
 // Promises 1 and 2: once each, in order, however often they are sent.
 func TestPublishCountsOnceAndKeepsOrder(t *testing.T) {
 	t.Parallel()
-	onStores(t, func(t *testing.T, s store) {
-		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		ms := messages(200)
 		require.Nil(t, p.Publish(t.Context(), ms[:150]))
 		var all sync.WaitGroup
@@ -161,7 +107,7 @@ func TestPublishCountsOnceAndKeepsOrder(t *testing.T) {
 		}
 		all.Wait()
 		require.Nil(t, p.Publish(t.Context(), ms))
-		log, err := s.rdb.XRange(t.Context(), "wr:{tickets}:log", "-", "+").Result()
+		log, err := rdb.XRange(t.Context(), "wr:{tickets}:log", "-", "+").Result()
 		require.NoError(t, err)
 		require.Len(t, log, 200, "each deduplication id counts once")
 		for i, x := range log {
@@ -175,8 +121,8 @@ func TestPublishCountsOnceAndKeepsOrder(t *testing.T) {
 // Promise 7: log and seen ids are bounded.
 func TestPublishIsBounded(t *testing.T) {
 	t.Parallel()
-	onStores(t, func(t *testing.T, s store) {
-		p := publisher(t, s.rdb, redisbroker.PublisherConfig{MaxLen: 500, SeenLen: 300})
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{MaxLen: 500, SeenLen: 300})
 		for i := range 20 {
 			ms := make([]relay.Message, 100)
 			for j := range ms {
@@ -184,11 +130,11 @@ func TestPublishIsBounded(t *testing.T) {
 			}
 			require.Nil(t, p.Publish(t.Context(), ms))
 		}
-		n, err := s.rdb.XLen(t.Context(), "wr:{tickets}:log").Result()
+		n, err := rdb.XLen(t.Context(), "wr:{tickets}:log").Result()
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, n, int64(500))
 		require.LessOrEqual(t, n, int64(700), "trimmed to whole nodes of 100")
-		seen, err := s.rdb.ZCard(t.Context(), "wr:{tickets}:seen").Result()
+		seen, err := rdb.ZCard(t.Context(), "wr:{tickets}:seen").Result()
 		require.NoError(t, err)
 		require.Equal(t, int64(300), seen)
 	})
@@ -197,7 +143,8 @@ func TestPublishIsBounded(t *testing.T) {
 func TestPublishRefusesOnlyTheMessageAtFault(t *testing.T) {
 	t.Parallel()
 	mr := miniredis.RunT(t)
-	rdb := store{addr: mr.Addr()}.client(t)
+	rdb := redis.NewClient(&redis.Options{Addr: mr.Addr()})
+	defer func() { require.NoError(t, rdb.Close()) }()
 	p := publisher(t, rdb, redisbroker.PublisherConfig{MaxBytes: 100})
 	ms := messages(3)
 	ms[1].Payload = make([]byte, 101)
@@ -218,12 +165,12 @@ func TestPublishRefusesOnlyTheMessageAtFault(t *testing.T) {
 // Promise 3: a group shares the messages, and a dead consumer's come to the others.
 func TestConsumersTakeOverFromTheDead(t *testing.T) {
 	t.Parallel()
-	onStores(t, func(t *testing.T, s store) {
-		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		require.Nil(t, p.Publish(t.Context(), messages(40)))
 		// The dead one read ten and was never seen again.
-		require.NoError(t, s.rdb.XGroupCreateMkStream(t.Context(), "wr:{tickets}:log", "payments", "0").Err())
-		require.NoError(t, s.rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
+		require.NoError(t, rdb.XGroupCreateMkStream(t.Context(), "wr:{tickets}:log", "payments", "0").Err())
+		require.NoError(t, rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
 			Group: "payments", Consumer: "dead", Streams: []string{"wr:{tickets}:log", ">"}, Count: 10,
 		}).Err())
 		var mu sync.Mutex
@@ -236,7 +183,7 @@ func TestConsumersTakeOverFromTheDead(t *testing.T) {
 		}
 		cfg := redisbroker.ConsumerConfig{HandleTimeout: 100 * time.Millisecond, MinIdle: 300 * time.Millisecond}
 		for range 2 {
-			running(t, consumer(t, s.client(t), cfg, h).Run)
+			running(t, consumer(t, another(t, rdb), cfg, h).Run)
 		}
 		eventually(t, func() bool {
 			mu.Lock()
@@ -244,7 +191,7 @@ func TestConsumersTakeOverFromTheDead(t *testing.T) {
 			return len(got) == 40
 		})
 		eventually(t, func() bool {
-			return s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count == 0
+			return rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count == 0
 		})
 		mu.Lock()
 		defer mu.Unlock()
@@ -257,31 +204,31 @@ func TestConsumersTakeOverFromTheDead(t *testing.T) {
 // Promise 4: acknowledged after the handling, and a stop waits for messages in hand.
 func TestConsumerAcknowledgesAfterHandling(t *testing.T) {
 	t.Parallel()
-	onStores(t, func(t *testing.T, s store) {
-		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		begun, finish := make(chan struct{}), make(chan struct{})
-		stop := running(t, consumer(t, s.client(t), redisbroker.ConsumerConfig{}, func(context.Context, relay.Message) error {
+		stop := running(t, consumer(t, another(t, rdb), redisbroker.ConsumerConfig{}, func(context.Context, relay.Message) error {
 			close(begun)
 			<-finish
 			return nil
 		}).Run)
 		require.Nil(t, p.Publish(t.Context(), messages(1)))
 		<-begun
-		require.Equal(t, int64(1), s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
+		require.Equal(t, int64(1), rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
 		stopped := make(chan struct{})
 		go func() { stop(); close(stopped) }()
 		close(finish)
 		<-stopped
-		require.Zero(t, s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
-		require.Empty(t, s.rdb.XInfoConsumers(t.Context(), "wr:{tickets}:log", "payments").Val(), "the name is taken out")
+		require.Zero(t, rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
+		require.Empty(t, rdb.XInfoConsumers(t.Context(), "wr:{tickets}:log", "payments").Val(), "the name is taken out")
 	})
 }
 
 // Promise 5: poison becomes a dead letter with its cause and stops nobody.
 func TestPoisonBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
-	onStores(t, func(t *testing.T, s store) {
-		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		var tries, others atomic.Int64
 		cfg := redisbroker.ConsumerConfig{
 			HandleTimeout: 20 * time.Millisecond, MinIdle: 40 * time.Millisecond, MaxDeliveries: 3,
@@ -289,7 +236,7 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 		}
 		reg := prometheus.NewRegistry()
 		cfg.Group, cfg.Block = "payments", 20*time.Millisecond
-		c, err := redisbroker.NewConsumer(cfg, s.client(t), func(_ context.Context, m relay.Message) error {
+		c, err := redisbroker.NewConsumer(cfg, another(t, rdb), func(_ context.Context, m relay.Message) error {
 			if m.DedupID == "d3" {
 				tries.Add(1)
 				return errors.New("cannot read it")
@@ -302,14 +249,14 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 		ms[5].Topic = ticket.TopicPaid // another's business
 		require.Nil(t, p.Publish(t.Context(), ms))
 		running(t, c.Run)
-		eventually(t, func() bool { return s.rdb.XLen(t.Context(), "wr:{tickets}:dead").Val() == 1 })
+		eventually(t, func() bool { return rdb.XLen(t.Context(), "wr:{tickets}:dead").Val() == 1 })
 		require.Equal(t, int64(3), tries.Load())
 		require.Equal(t, int64(8), others.Load())
-		dead := s.rdb.XRange(t.Context(), "wr:{tickets}:dead", "-", "+").Val()[0].Values
+		dead := rdb.XRange(t.Context(), "wr:{tickets}:dead", "-", "+").Val()[0].Values
 		require.Equal(t, "d3", dead["id"])
 		require.Equal(t, "cannot read it", dead["cause"])
 		require.Equal(t, string(ms[3].Payload), dead["payload"])
-		require.Zero(t, s.rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
+		require.Zero(t, rdb.XPending(t.Context(), "wr:{tickets}:log", "payments").Val().Count)
 	})
 }
 
@@ -330,6 +277,15 @@ func (h *heard) len() int {
 	return len(h.all)
 }
 
+func (h *heard) last() (o ticket.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.all) > 0 {
+		o = h.all[len(h.all)-1]
+	}
+	return o
+}
+
 func outcome(n int) (relay.Message, ticket.Outcome) {
 	o := ticket.Outcome{Event: "demo", Person: "p", ReservationID: fmt.Sprintf("r%d", n), Status: ticket.Paid}
 	b, _ := json.Marshal(o)
@@ -339,13 +295,13 @@ func outcome(n int) (relay.Message, ticket.Outcome) {
 // Promise 6: every node sees every outcome from its start on, in order.
 func TestEveryTailSeesEveryOutcome(t *testing.T) {
 	t.Parallel()
-	onStores(t, func(t *testing.T, s store) {
-		p := publisher(t, s.rdb, redisbroker.PublisherConfig{})
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		early, _ := outcome(999)
 		require.Nil(t, p.Publish(t.Context(), []relay.Message{early}))
 		tails := []*heard{{}, {}}
 		for _, h := range tails {
-			tail, err := redisbroker.NewTail(redisbroker.TailConfig{Block: 50 * time.Millisecond}, s.client(t), h, zap.NewNop(), prometheus.NewRegistry())
+			tail, err := redisbroker.NewTail(redisbroker.TailConfig{Block: 50 * time.Millisecond}, another(t, rdb), h, zap.NewNop(), prometheus.NewRegistry())
 			require.NoError(t, err)
 			running(t, tail.Run)
 		}
@@ -365,7 +321,7 @@ func TestEveryTailSeesEveryOutcome(t *testing.T) {
 		ms = append(ms, relay.Message{DedupID: "bad", Topic: ticket.TopicPaid, Payload: []byte("{")})
 		require.Nil(t, p.Publish(t.Context(), ms))
 		for _, h := range tails {
-			eventually(t, func() bool { return h.len() > 0 && h.all[h.len()-1] == want[99] })
+			eventually(t, func() bool { return h.last() == want[99] })
 			h.mu.Lock()
 			require.Equal(t, want, h.all[len(h.all)-100:])
 			require.NotContains(t, h.all, ticket.Outcome{ReservationID: "r999"})
@@ -382,4 +338,83 @@ func TestConfigFaultsAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "max deliveries -1")
 	_, err = redisbroker.NewPublisher(redisbroker.PublisherConfig{MaxLen: -1}, nil)
 	require.ErrorContains(t, err, "max len -1")
+}
+
+// Promise 1, when the reply is lost and the client sends the command again.
+func TestLostReplyCountsOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config{})
+	proxy := redistest.NewProxy(t, server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), Protocol: 2})
+	defer func() { require.NoError(t, rdb.Close()) }()
+	p := publisher(t, rdb, redisbroker.PublisherConfig{})
+	require.Nil(t, p.Publish(t.Context(), messages(1)))
+	proxy.Fail(func(n int) redistest.Fault { return redistest.Fault{Cut: n <= 2} })
+	require.Nil(t, p.Publish(t.Context(), messages(50)))
+	require.Equal(t, 3, proxy.Scripts(), "the command was sent three times")
+	require.Equal(t, int64(50), server.Client(t).XLen(t.Context(), "wr:{tickets}:log").Val())
+}
+
+// Promises 3 and 6, when the server goes and comes back: with its data (AOF) nothing
+// is lost, and consumer and tail go on by themselves.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	for _, aof := range []string{"always", ""} {
+		t.Run("aof "+aof, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Config{AOF: aof})
+			rdb := server.Client(t)
+			p := publisher(t, rdb, redisbroker.PublisherConfig{})
+			var handled atomic.Int64
+			c, err := redisbroker.NewConsumer(redisbroker.ConsumerConfig{Group: "payments", Block: 50 * time.Millisecond, Topics: []string{ticket.TopicPaymentRequested}},
+				server.Client(t), func(context.Context, relay.Message) error { handled.Add(1); return nil }, zap.NewNop(), nil)
+			require.NoError(t, err)
+			running(t, c.Run)
+			h := &heard{}
+			tail, err := redisbroker.NewTail(redisbroker.TailConfig{Block: 50 * time.Millisecond}, server.Client(t), h, zap.NewNop(), nil)
+			require.NoError(t, err)
+			running(t, tail.Run)
+			n := 0
+			for h.len() == 0 {
+				m, _ := outcome(n)
+				require.Nil(t, p.Publish(t.Context(), []relay.Message{m}))
+				n++
+			}
+			server.Kill(t)
+			require.NotNil(t, p.Publish(t.Context(), messages(1)), "nobody there")
+			server.Restart(t)
+			eventually(t, func() bool { return p.Publish(t.Context(), messages(40)) == nil })
+			last, want := outcome(1000)
+			require.Nil(t, p.Publish(t.Context(), []relay.Message{last}))
+			eventually(t, func() bool { return handled.Load() >= 40 && h.last() == want })
+		})
+	}
+}
+
+// Consumers of one group never handle a message at the same time, and together
+// handle each once while nobody dies.
+func TestGroupShares(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		p := publisher(t, rdb, redisbroker.PublisherConfig{})
+		var mu sync.Mutex
+		got := map[string]int{}
+		for range 3 {
+			running(t, consumer(t, another(t, rdb), redisbroker.ConsumerConfig{Concurrency: 5}, func(_ context.Context, m relay.Message) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got[m.DedupID]++
+				return nil
+			}).Run)
+		}
+		require.Nil(t, p.Publish(t.Context(), messages(1000)))
+		eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(got) == 1000
+		})
+		for id, n := range got {
+			require.Equal(t, 1, n, "message %s", id)
+		}
+	})
 }

@@ -113,11 +113,16 @@ func NewConsumer(cfg ConsumerConfig, rdb redis.UniversalClient, h relay.Handler,
 		}, []string{"result"}),
 	}
 	c.keys = newKeys(c.cfg.Prefix)
-	if err := reg.Register(c.handled); err != nil {
-		return nil, fmt.Errorf("register consumer metrics: %w", err)
+	if reg != nil {
+		if err := reg.Register(c.handled); err != nil {
+			return nil, fmt.Errorf("register consumer metrics: %w", err)
+		}
 	}
 	return c, nil
 }
+
+// start is the cursor of a walk over the pending messages that begins, or is done.
+const start = "0-0"
 
 // delivery is a message in the hands of this consumer.
 type delivery struct {
@@ -144,6 +149,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	failures := 0
 	var tidied, claimed time.Time
+	cursor := start
 	for ctx.Err() == nil {
 		room, ok := c.room(ctx, free)
 		if !ok {
@@ -157,7 +163,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 				tidied = time.Now()
 			}
 		case time.Since(claimed) > c.cfg.MinIdle/4:
-			if ds, err = c.claim(ctx, room); err == nil && len(ds) < room {
+			if ds, cursor, err = c.claim(ctx, cursor, room); err == nil && cursor == start {
 				claimed = time.Now()
 			}
 		default:
@@ -254,40 +260,46 @@ func (c *Consumer) read(ctx context.Context, room int) ([]delivery, error) {
 			ds = append(ds, delivery{id: m.ID, count: 1, msg: m})
 		}
 	}
-	return c.ours(ctx, ds)
+	return c.ours(ctx, ds), nil
 }
 
-// claim takes over messages that are pending for too long, ours included.
-func (c *Consumer) claim(ctx context.Context, room int) ([]delivery, error) {
-	pending, err := c.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
-		Stream: c.keys.log, Group: c.cfg.Group, Idle: c.cfg.MinIdle, Start: "-", End: "+", Count: int64(room),
-	}).Result()
-	if err != nil || len(pending) == 0 {
-		return nil, wrap("list pending", err)
-	}
-	counts := make(map[string]int64, len(pending))
-	ids := make([]string, len(pending))
-	for i, p := range pending {
-		ids[i], counts[p.ID] = p.ID, p.RetryCount
-	}
-	// The store gives out only what is still idle: of two that claim, one gets it.
-	ms, err := c.rdb.XClaim(ctx, &redis.XClaimArgs{
-		Stream: c.keys.log, Group: c.cfg.Group, Consumer: c.cfg.Name, MinIdle: c.cfg.MinIdle, Messages: ids,
+// claim takes over messages that are pending for too long, ours included. It goes
+// through the pending ones from cursor on, and gives the next cursor: "0-0" when
+// it has seen them all. The store gives out only what is still idle: of two that
+// claim, one gets it. (XCLAIM with a list of ids would do, but miniredis does not
+// look at the idle time there.)
+func (c *Consumer) claim(ctx context.Context, cursor string, room int) (ds []delivery, next string, err error) {
+	ms, next, err := c.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		Stream: c.keys.log, Group: c.cfg.Group, Consumer: c.cfg.Name, MinIdle: c.cfg.MinIdle, Start: cursor, Count: int64(room),
 	}).Result()
 	if err != nil {
-		return nil, wrap("claim pending", err)
+		return nil, cursor, wrap("claim pending", err)
 	}
-	ds := make([]delivery, len(ms))
-	for i, m := range ms {
-		ds[i] = delivery{id: m.ID, count: counts[m.ID] + 1, msg: m}
+	if len(ms) == 0 {
+		return nil, next, nil
 	}
-	return c.ours(ctx, ds)
+	pending, err := c.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: c.keys.log, Group: c.cfg.Group, Consumer: c.cfg.Name,
+		Start: ms[0].ID, End: ms[len(ms)-1].ID, Count: int64(room + c.cfg.Concurrency),
+	}).Result()
+	if err != nil {
+		// They are ours now, and come again when they have been idle for long enough.
+		return nil, cursor, wrap("count deliveries", err)
+	}
+	counts := make(map[string]int64, len(pending))
+	for _, p := range pending {
+		counts[p.ID] = p.RetryCount
+	}
+	for _, m := range ms {
+		ds = append(ds, delivery{id: m.ID, count: counts[m.ID], msg: m})
+	}
+	return c.ours(ctx, ds), next, nil
 }
 
 // ours keeps the messages of our topics and acknowledges the others.
-func (c *Consumer) ours(ctx context.Context, ds []delivery) ([]delivery, error) {
+func (c *Consumer) ours(ctx context.Context, ds []delivery) []delivery {
 	if len(c.cfg.Topics) == 0 {
-		return ds, nil
+		return ds
 	}
 	var others []string
 	ds = slices.DeleteFunc(ds, func(d delivery) bool {
@@ -304,5 +316,5 @@ func (c *Consumer) ours(ctx context.Context, ds []delivery) ([]delivery, error) 
 			c.log.Warn("other topics not acknowledged", zap.Int("messages", len(others)), zap.Error(err))
 		}
 	}
-	return ds, nil
+	return ds
 }

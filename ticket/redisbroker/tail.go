@@ -75,6 +75,9 @@ func NewTail(cfg TailConfig, rdb redis.UniversalClient, lis Listener, log *zap.L
 		}),
 	}
 	for _, c := range []prometheus.Collector{t.told, t.skipped} {
+		if reg == nil {
+			break
+		}
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register tail metrics: %w", err)
 		}

@@ -104,6 +104,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		m.failures.WithLabelValues(fault)
 	}
 	for _, c := range []prometheus.Collector{m.published, m.failures, m.swept, m.lag} {
+		if reg == nil {
+			break
+		}
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register relay metrics: %w", err)
 		}
