@@ -63,7 +63,7 @@ type feedReader struct {
 	dirty     bool       // the event must be read from the store
 	loads     backoff    // spaces repairs of a feed that breaks again and again
 	loadAfter time.Time  // zero: load before reading on
-	epoch     streamID // the record for whose epoch the line was last read anew
+	epoch     streamID   // the record for whose epoch the line was last read anew
 	loadedAt  time.Time
 	refreshed time.Time
 	beaten    time.Time
