@@ -50,7 +50,9 @@ type client struct {
 	queue [][]byte // one-off messages, framed
 	rest  []byte   // what did not fit into the socket of messages begun
 	owes  owed
-	done  bool // cut; nothing is written any more
+	// sealed: the close frame is written, or part of rest; nothing follows it.
+	sealed bool
+	done   bool // cut
 }
 
 // person is an entry with sockets on this node, or one whose last socket closed

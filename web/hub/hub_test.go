@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -332,5 +331,3 @@ func grantFor(entry string, seq int) waitroom.Grant {
 func (s *stage) seat(seq int, pos int64) { s.do(func() { s.position[waitroom.Seq(seq)] = pos }) }
 
 func (s *stage) leaveLine(seq int) { s.do(func() { delete(s.position, waitroom.Seq(seq)) }) }
-
-var _ = atomic.Int64{}

@@ -107,7 +107,11 @@ func TestPromise5EveryTabIsTold(t *testing.T) {
 	}
 	n.Outcome(ticket.Outcome{Event: string(concert), Person: "ann", ReservationID: "r1", Status: ticket.Cancelled, Reason: "payment_unavailable"})
 	for _, f := range tabs {
-		require.Equal(t, said{Type: "reservation", ReservationID: "r1", Status: "cancelled", Reason: "payment_unavailable"}, f.next(), "the admission must be told once")
+		m := f.next()
+		for ; m.Type != "reservation"; m = f.next() {
+			require.NotEqual(t, "admitted", m.Type, "the admission must be told once")
+		}
+		require.Equal(t, said{Type: "reservation", ReservationID: "r1", Status: "cancelled", Reason: "payment_unavailable"}, m)
 	}
 	// Whoever comes later is told at once.
 	require.Equal(t, want, dial(t, n, cookie(receiptOf("ann", 7))).next())

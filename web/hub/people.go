@@ -42,9 +42,6 @@ func (s *shard) opened(c *client, id identity) {
 // hello makes c one of a person's tabs; if that person belongs to another shard,
 // c moves there. Only one shard ever knows of c.
 func (s *shard) hello(c *client, id identity) {
-	if c.endBy != 0 {
-		return
-	}
 	owner := s.h.shardOf(id.entry)
 	if owner == s {
 		s.attach(c, id)

@@ -61,6 +61,7 @@ type news struct {
 	hello   identity
 	post    post
 	slots   slots
+	call    func()
 }
 
 type newsKind int
@@ -75,6 +76,7 @@ const (
 	newsRecount // say again who is here
 	newsDrain   // farewell to everybody
 	newsCut     // close every socket at once
+	newsCall    // run a function in the shard's goroutine
 )
 
 // people are the persons of one room in one shard.
@@ -111,7 +113,7 @@ type shard struct {
 }
 
 func newShard(h *Hub, index int) *shard {
-	return &shard{
+	s := &shard{
 		h:       h,
 		index:   index,
 		posts:   make(chan post, postQueue),
@@ -120,6 +122,8 @@ func newShard(h *Hub, index int) *shard {
 		clients: make(map[*client]struct{}),
 		pen:     newPen(),
 	}
+	s.wheel.owner = s
+	return s
 }
 
 // notify hands news over without ever blocking. It reports false if the shard is
@@ -178,7 +182,7 @@ func (s *shard) run(stop <-chan struct{}) {
 func (s *shard) serve() {
 	n := min(chunk, len(s.backlog))
 	for _, c := range s.backlog[:n] {
-		if !c.done {
+		if c.owner.Load() == s { // it may have moved
 			s.flush(c)
 		}
 	}
@@ -213,6 +217,8 @@ func (s *shard) read() {
 			s.recount(n.room)
 		case newsDrain:
 			s.drain(n.slots)
+		case newsCall:
+			n.call()
 		case newsCut:
 			for c := range s.clients {
 				s.cut(c)
@@ -237,8 +243,12 @@ func (s *shard) take(p post) {
 		owner.notify(news{kind: newsPost, post: p})
 		return
 	}
-	if c.done {
+	if p.kind == postGone {
+		s.cut(c)
 		return
+	}
+	if c.done || c.endBy != 0 {
+		return // too late: nothing follows a close frame
 	}
 	switch p.kind {
 	case postHello:
@@ -256,8 +266,6 @@ func (s *shard) take(p post) {
 		s.flush(c)
 	case postRefuse:
 		s.end(c, p.code)
-	case postGone:
-		s.cut(c)
-	case postOpened, postAnswer: // done above
+	case postOpened, postAnswer, postGone: // done above
 	}
 }

@@ -121,8 +121,9 @@ func (s *shard) flush(c *client) {
 		return
 	}
 	b := append(s.buf[:0], c.rest...)
-	if c.stuck == 0 {
+	if c.stuck == 0 && !c.sealed {
 		b = s.gather(c, b)
+		c.sealed = c.endBy != 0 // the close frame was the last
 	}
 	s.buf = b
 	if len(b) == 0 {
@@ -264,9 +265,9 @@ func (s *shard) end(c *client, code Code) {
 }
 
 // written is called when all of c's messages are in the kernel's hands. If the
-// last was a close, nothing more is sent, and the peer sees the end of the stream.
+// last was a close, the peer sees the end of the stream.
 func (s *shard) written(c *client) {
-	if c.endBy == 0 {
+	if !c.sealed {
 		return
 	}
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {

@@ -7,6 +7,7 @@ const wheelSlots = 256
 // visit, client.due; planning it anew leaves the older mark in its slot, where it
 // is passed over.
 type wheel struct {
+	owner *shard
 	at    int64 // the tick that is being or was last visited
 	slots [wheelSlots][]*client
 	spare []*client
@@ -27,7 +28,7 @@ func (w *wheel) turn(visit func(*client)) {
 	due := w.slots[i]
 	w.slots[i] = w.spare[:0]
 	for _, c := range due {
-		if c.due == w.at {
+		if c.owner.Load() == w.owner && c.due == w.at {
 			c.due = 0
 			visit(c)
 		}
