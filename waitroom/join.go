@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -37,24 +38,26 @@ type placeCall struct {
 // placeReply is what the store says of one entry, in the words of common.lua.
 type placeReply string
 
-// flags are the call's flags as the scripts take them.
-func (c joinCall) flags() string {
-	if c.fresh {
-		return "f" + c.placeCall.flags()
+// arg is the call as join.lua takes it.
+func (c joinCall) arg() string {
+	switch {
+	case !c.fresh:
+		return c.placeCall.arg()
+	case c.mobile:
+		return "F" + string(c.entry)
+	default:
+		return "f" + string(c.entry)
 	}
-	return c.placeCall.flags()
 }
 
-func (c placeCall) flags() string {
+// arg is the call as place.lua takes it.
+func (c placeCall) arg() string {
+	kind := "k"
 	if c.mobile {
-		return "m"
+		kind = "K"
 	}
-	return ""
-}
-
-// encodedSubject is the subject as the store keeps it.
-func (c placeCall) encodedSubject() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(c.subject))
+	subject := base64.RawURLEncoding.EncodeToString([]byte(c.subject))
+	return kind + string(c.entry) + " " + strconv.FormatInt(int64(c.seq), 10) + " " + subject
 }
 
 // Join gives a person a place at the end of the line, or the place that they have.
@@ -118,10 +121,10 @@ func (l *Line) poll(ctx context.Context, event EventID, c placeCall) (Place, err
 
 // sendJoins is the one caller of join.lua.
 func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) ([]placeReply, error) {
-	args := make([]any, 0, 1+4*len(calls))
+	args := make([]any, 0, 1+len(calls))
 	args = append(args, int64(l.highest(event)))
 	for _, c := range calls {
-		args = append(args, string(c.entry), int64(c.seq), c.flags(), c.encodedSubject())
+		args = append(args, c.arg())
 	}
 	r, err := l.call(ctx, scriptJoin, event, nil, args...)
 	if err != nil {
@@ -132,9 +135,9 @@ func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) (
 
 // sendPlaces is the one caller of place.lua.
 func (l *Line) sendPlaces(ctx context.Context, event EventID, calls []placeCall) ([]placeReply, error) {
-	args := make([]any, 0, 4*len(calls))
+	args := make([]any, 0, len(calls))
 	for _, c := range calls {
-		args = append(args, string(c.entry), int64(c.seq), c.flags(), c.encodedSubject())
+		args = append(args, c.arg())
 	}
 	r, err := l.call(ctx, scriptPlace, event, nil, args...)
 	if err != nil {

@@ -4,10 +4,10 @@
 -- Reply: {"ok"}; {"no_event"}
 -- Sent again: the graces begin anew.
 if not load() then return {'no_event'} end
-local ends = int(E.now + (ARGV[1] == 'm' and E.grace_mobile or E.grace))
+local grace = grace_end(ARGV[1] == 'm')
 call('SREM', KEYS[15], unpack(ARGV, 2))
 for i = 2, #ARGV do
-  if call('ZSCORE', LINE, ARGV[i]) then call('ZADD', AWAY, ends, ARGV[i]) end
+  if call('ZSCORE', LINE, ARGV[i]) then call('ZADD', AWAY, grace, ARGV[i]) end
 end
 tell()
 return {'ok'}

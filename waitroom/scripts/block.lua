@@ -7,7 +7,7 @@ if not load() then return {'no_event'} end
 local entry, by = ARGV[1], ARGV[2]
 if call('SADD', BLOCKED, entry) == 1 then log(by, 'block', '', entry) end
 local seq = call('ZSCORE', LINE, entry)
-if seq then depart(entry, int(tonumber(seq)), 'blocked') end
+if seq then depart({entry, seq}, 'blocked') end
 local g = call('HGET', GRANTS, entry)
 if g then finish(entry, g, 'blocked') end
 tell()

@@ -45,6 +45,14 @@ local function note(list, line)
   l[#l + 1] = line
 end
 
+-- grace_end is when the grace of somebody who is away from now on ends.
+local ends = {}
+local function grace_end(mobile)
+  mobile = mobile and true or false
+  if not ends[mobile] then ends[mobile] = int(E.now + (mobile and E.grace_mobile or E.grace)) end
+  return ends[mobile]
+end
+
 -- log writes one audit record.
 local function log(by, what, before, after)
   call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_LENGTH, '*', 'at', int(E.now), 'by', by, 'what', what, 'before', before, 'after', after)
@@ -172,13 +180,19 @@ local function over(entry, grant)
   return state
 end
 
--- depart takes an entry out of the line that was not promoted.
-local function depart(entry, seq, state)
-  call('ZREM', LINE, entry)
-  call('ZREM', AWAY, entry)
-  call('HSET', ENDED, entry, state .. ' ' .. seq)
-  if E.identity == 'jwt' then call('HDEL', SUBS, entry) end
-  note('d', entry .. ' ' .. seq .. ' ' .. state)
+-- depart takes out of the line whom nobody promoted: left = {entry, seq, …}.
+local function depart(left, state)
+  local gone, ended = {}, {}
+  for i = 1, #left, 2 do
+    local entry, seq = left[i], int(tonumber(left[i + 1]))
+    gone[#gone + 1] = entry
+    ended[i], ended[i + 1] = entry, state .. ' ' .. seq
+    note('d', entry .. ' ' .. seq .. ' ' .. state)
+  end
+  many('ZREM', LINE, gone)
+  many('ZREM', AWAY, gone)
+  many('HSET', ENDED, ended)
+  if E.identity == 'jwt' then many('HDEL', SUBS, gone) end
 end
 
 -- grant moves picked = {entry, score, …} from the line to the grants, and returns
@@ -207,7 +221,7 @@ local function grant(picked, id)
   many('HSET', JTIS, jtis)
   many('ZADD', CLAIMS, claims)
   call('HINCRBY', META, 'admitted', #gone)
-  for _, l in ipairs(lines) do note('g', l) end
+  F.g = lines
   local text = table.concat(lines, '\n')
   remember(id, text)
   return text
@@ -223,10 +237,9 @@ end
 --   "e state seq"        ended
 --   "-"                  nothing is known
 local function known(entry, receipt, mobile, subject)
-  local grace = int(E.now + (mobile and E.grace_mobile or E.grace))
   local seq = call('ZSCORE', LINE, entry)
   if seq then
-    call('ZADD', AWAY, 'XX', grace, entry)
+    call('ZADD', AWAY, 'XX', grace_end(mobile), entry)
     return 'w ' .. int(tonumber(seq))
   end
   local g = call('HGET', GRANTS, entry)
@@ -244,7 +257,7 @@ local function known(entry, receipt, mobile, subject)
   if receipt == 0 or receipt <= E.dead or E.state == 'closed' then return '-' end
   if receipt > E.seq then epoch(receipt) end
   call('ZADD', LINE, int(receipt), entry)
-  call('ZADD', AWAY, grace, entry)
+  call('ZADD', AWAY, grace_end(mobile), entry)
   if subject ~= '' then call('HSET', SUBS, entry, subject) end
   note('r', entry .. ' ' .. int(receipt))
   return 'r ' .. int(receipt)

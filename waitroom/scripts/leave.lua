@@ -6,7 +6,7 @@
 if not load() then return {'no_event'} end
 local entry = ARGV[1]
 local seq = call('ZSCORE', LINE, entry)
-if seq then depart(entry, int(tonumber(seq)), 'left') end
+if seq then depart({entry, seq}, 'left') end
 local g = call('HGET', GRANTS, entry)
 if g then finish(entry, g, 'left') end
 tell()

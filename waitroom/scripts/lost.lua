@@ -10,9 +10,9 @@ if beat and tonumber(beat) > E.now then
   tell()
   return {'alive'}
 end
-local ends = int(E.now + math.max(E.grace, E.grace_mobile))
+local grace = grace_end(E.grace_mobile > E.grace)
 for _, entry in ipairs(call('SPOP', KEYS[15], ARGV[2])) do
-  if call('ZSCORE', LINE, entry) then call('ZADD', AWAY, 'NX', ends, entry) end
+  if call('ZSCORE', LINE, entry) then call('ZADD', AWAY, 'NX', grace, entry) end
 end
 local outcome = 'more'
 if call('SCARD', KEYS[15]) == 0 then

@@ -14,19 +14,21 @@ for _, node in ipairs(call('ZRANGE', NODES, 0, -1)) do
   end
 end
 
-local departed = 0
+local left, stay = {}, {} -- stay: another tab is open on some node, or it waits no longer
 local gone = call('ZRANGEBYSCORE', AWAY, '-inf', int(E.now), 'LIMIT', 0, limit)
 for _, entry in ipairs(gone) do
   local seq = call('ZSCORE', LINE, entry)
-  local here = false
-  for k = 15, #KEYS do here = here or call('SISMEMBER', KEYS[k], entry) == 1 end
-  if seq and not here then
-    depart(entry, int(tonumber(seq)), 'expired')
-    departed = departed + 1
-  else -- another tab is open on some node, or it waits no longer
-    call('ZREM', AWAY, entry)
+  for k = 15, #KEYS do
+    if seq and call('SISMEMBER', KEYS[k], entry) == 1 then seq = false end
+  end
+  if seq then
+    left[#left + 1], left[#left + 2] = entry, seq
+  else
+    stay[#stay + 1] = entry
   end
 end
+depart(left, 'expired')
+many('ZREM', AWAY, stay)
 
 local ended = call('ZRANGEBYSCORE', CLAIMS, '-inf', int(E.now), 'LIMIT', 0, limit)
 for _, entry in ipairs(ended) do
@@ -34,5 +36,5 @@ for _, entry in ipairs(ended) do
   if g then over(entry, g) else call('ZREM', CLAIMS, entry) end
 end
 tell()
-return {'ok', int(departed), int(#ended), (#gone == limit or #ended == limit) and 'more' or '',
+return {'ok', int(#left / 2), int(#ended), (#gone == limit or #ended == limit) and 'more' or '',
   table.concat(call('ZRANGEBYSCORE', NODES, '-inf', int(E.now)), ' ')}
