@@ -47,7 +47,10 @@ type fakeLine struct {
 	leave    func(waitroom.EntryID) error
 	enter    func(waitroom.Pass) (waitroom.Grant, error)
 	complete func(jti string) error
+	down     error // what ping answers
 }
+
+func (l *fakeLine) ping(context.Context) error { return l.down }
 
 func annsPlace(event waitroom.EventID) waitroom.Place {
 	return waitroom.Place{Event: event, Entry: ann, Seq: 3, State: waitroom.EntryWaiting, Receipt: goodReceipt}

@@ -51,6 +51,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := next(c); err != nil {
 			c.Error(err)
 		}
+		if isLive(c) { // the hub answered, and counts for itself
+			return nil
+		}
 		took := time.Since(begun)
 		status := c.Response().Status
 		s.metrics.requests.WithLabelValues(routeOf(c), methodOf(c), strconv.Itoa(status)).Observe(took.Seconds())
@@ -135,6 +138,8 @@ func routeOf(c echo.Context) string {
 	return c.Path()
 }
 
+const methodOther = "other"
+
 // methodOf is the method, or "other" for one that nobody has heard of.
 func methodOf(c echo.Context) string {
 	switch m := c.Request().Method; m {
@@ -142,7 +147,7 @@ func methodOf(c echo.Context) string {
 		http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
 		return m
 	default:
-		return "other"
+		return methodOther
 	}
 }
 

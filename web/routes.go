@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -16,6 +17,7 @@ const (
 	routeGate     = "/v1/gate/:event"
 	routeGateRest = "/v1/gate/:event/*"
 	routeEnter    = "/v1/gate/:event/enter"
+	gatePrefix    = "/v1/gate/"
 )
 
 // routes is the whole table.
@@ -44,7 +46,6 @@ func (s *Server) routes(e *echo.Echo) {
 	e.POST(routeEnter, s.enter)
 	for _, path := range []string{routeGate, routeGateRest} {
 		e.Any(path, s.gate)
-		e.RouteNotFound(path, s.gate) // methods that nobody has heard of
 	}
 	e.POST("/v1/events/:event/sessions/:jti/complete", s.complete, s.site)
 	e.PUT("/v1/events/:event/load", s.report, s.site)
@@ -79,11 +80,25 @@ func (s *Server) routes(e *echo.Echo) {
 	get("/openapi.json", s.openAPI)
 }
 
+// anyMethod lets the gate be asked with methods that the router has never heard
+// of: it answers all of them the same.
+func anyMethod(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if r := c.Request(); methodOf(c) == methodOther && strings.HasPrefix(r.URL.Path, gatePrefix) {
+			r.Method = http.MethodGet
+		}
+		return next(c)
+	}
+}
+
 // isGateVerdict tells whether a request is a proxy's question, whose method, body
 // and origin are somebody else's.
 func isGateVerdict(c echo.Context) bool {
 	return c.Path() == routeGate || c.Path() == routeGateRest
 }
+
+// isLive tells whether a connection stays open, and is the hub's.
+func isLive(c echo.Context) bool { return c.Path() == routeLive || c.Path() == routeOpsLive }
 
 // eventID is the event in the address. One that cannot be an event's id is
 // answered as an address that is not there.

@@ -49,6 +49,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.refuse
+	s.echo.Pre(anyMethod)
 	s.echo.Use(s.observe, s.recoverPanic, s.setHeaders, s.checkOrigin, s.readBody, s.setDeadline)
 	s.routes(s.echo)
 	return s, nil
@@ -109,7 +110,7 @@ func (s *Server) Run(ctx context.Context) error {
 // setDeadline bounds what a handler may wait for. What stays open has none.
 func (s *Server) setDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if c.Path() == routeLive || c.Path() == routeOpsLive {
+		if isLive(c) {
 			return next(c)
 		}
 		ctx, cancel := context.WithTimeout(c.Request().Context(), s.cfg.CallTimeout)

@@ -1,0 +1,140 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+func TestOpsCreateStocksTheEvent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var put ticket.Catalogue
+	r.tickets.put = func(c ticket.Catalogue) error { put = c; return nil }
+	create := ops.by("POST").saying(`{"id":"gala","state":"lobby","rate_per_s":5,"tickets":{"kind":"seats","hold_ttl":"90s",
+		"sections":[{"id":"A","rows":2,"seats_per_row":3,"price_cents":700}]}}`)
+	w := r.do(t, create)
+	require.Equal(t, http.StatusCreated, w.Code, "%s", w.Body)
+	got := fieldsOf(t, w)
+	require.Equal(t, "gala", got["id"])
+	require.Equal(t, "lobby", got["state"])
+	require.Equal(t, "2026-05-01T12:00:00.250Z", got["now"])
+	require.Equal(t, "5m", got["claim_ttl"])
+	require.Equal(t, ticket.Catalogue{
+		Kind: "seats", PriceCents: 5000, Currency: "EUR", PerUser: 2, HoldTTL: 90 * time.Second,
+		Locking: "optimistic", OnBreakerOpen: "wait",
+		Sections: []ticket.SectionSpec{{ID: "A", Rows: 2, SeatsPerRow: 3, PriceCents: 700}},
+	}, put)
+
+	r.tickets.put = func(ticket.Catalogue) error { return ticket.ErrUnavailable }
+	require.Equal(t, http.StatusServiceUnavailable, r.do(t, create).Code)
+	require.Equal(t, []waitroom.EventID{"gala"}, r.ops.deleted, "an event without its seats is taken back")
+}
+
+func TestOpsCreateRefusesPeopleItCannotKnow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config, _ *Deps) { c.IdentitySecret = nil })
+	for _, c := range []call{
+		ops.by("POST").saying(`{"id":"gala","identity":"jwt"}`),
+		ops.by("PATCH").at("/v1/ops/events/demo").saying(`{"identity":"jwt"}`),
+	} {
+		p := problemIn(t, r.do(t, c))
+		require.Equal(t, "identity", p.Errors[0].Field)
+	}
+	require.Empty(t, r.ops.created)
+	require.Empty(t, r.ops.patched)
+}
+
+func TestOpsEventCalls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := r.do(t, ops)
+	events, ok := fieldsOf(t, w)["events"].([]any)
+	require.True(t, ok)
+	require.Len(t, events, 1)
+
+	w = r.do(t, ops.at("/v1/ops/events/demo"))
+	require.Equal(t, "2026-05-01T11:00:00.250Z", fieldsOf(t, w)["opens_at"])
+
+	w = r.do(t, ops.by("PATCH").at("/v1/ops/events/demo").saying(`{"rate_per_s":200}`))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, []string{`{"rate_per_s":200}`}, r.ops.patched)
+	require.Equal(t, 2.0, fieldsOf(t, w)["version"])
+
+	require.Equal(t, http.StatusNoContent, r.do(t, ops.by("DELETE").at("/v1/ops/events/demo")).Code)
+	require.Equal(t, []waitroom.EventID{"demo"}, r.ops.deleted)
+	require.Equal(t, http.StatusNoContent, r.do(t, ops.by("POST").at("/v1/ops/events/demo/block").saying(`{"entry_id":"e"}`)).Code)
+	require.Equal(t, http.StatusNoContent, r.do(t, ops.by("POST").at("/v1/ops/events/demo/revoke").saying(`{"jti":"j"}`)).Code)
+	require.JSONEq(t, `{"waiting":5}`, r.do(t, ops.at("/v1/ops/events/demo/metrics")).Body.String())
+	require.JSONEq(t, `{"records":[{"id":"1-0","at":"2026-05-01T12:00:00.250Z","by":"operator","what":"patch","before":"5-0","after":"7"}]}`,
+		r.do(t, ops.at("/v1/ops/events/demo/audit?after=5-0&limit=7")).Body.String())
+	require.Equal(t, "ops demo", r.do(t, ops.at("/v1/ops/events/demo/live")).Body.String())
+	require.Equal(t, http.StatusUnauthorized, r.do(t, ops.at("/v1/ops/events/demo/live").with("Authorization", "")).Code)
+}
+
+func TestOpsAdmit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var got []waitroom.AdmitRequest
+	r.ops.admit = func(req waitroom.AdmitRequest) ([]waitroom.Grant, error) {
+		got = append(got, req)
+		return []waitroom.Grant{annsGrant("demo")}, nil
+	}
+	admit := ops.by("POST").at("/v1/ops/events/demo/admit")
+	w := r.do(t, admit.saying(`{"count":10}`).with("Idempotency-Key", "req-1"))
+	require.JSONEq(t, `{"admitted":1,"entries":["ann-entry"]}`, w.Body.String())
+	r.do(t, admit.saying(`{"entry_id":"ann-entry"}`))
+	require.Equal(t, []waitroom.AdmitRequest{
+		{RequestID: "req-1", Count: 10, By: byOperator}, {Entry: ann, By: byOperator},
+	}, got)
+}
+
+func TestSiteCalls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var done string
+	r.line.complete = func(jti string) error { done = jti; return nil }
+	require.Equal(t, http.StatusNoContent, r.do(t, loading.saying("").by("POST").at("/v1/events/demo/sessions/jti-1/complete")).Code)
+	require.Equal(t, "jti-1", done)
+	require.Equal(t, http.StatusNoContent, r.do(t, loading).Code)
+	require.InDelta(t, 0.5, r.load.usage, 0)
+
+	nobody := newRig(t, func(c *Config, _ *Deps) { c.SiteKey = "" })
+	require.Equal(t, "token_invalid", problemIn(t, nobody.do(t, loading)).Code, "an empty key is nobody's")
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	away := errors.New("connection refused at secret-host")
+	r := newRig(t, func(_ *Config, d *Deps) {
+		d.Ready = []Check{{"store", d.Line.(*fakeLine).ping}, {"database", d.Line.(*fakeLine).ping}}
+	})
+	require.Equal(t, http.StatusOK, r.do(t, asking.at("/readyz")).Code)
+	r.line.down = away
+	w := r.do(t, asking.at("/readyz"))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.NotContains(t, w.Body.String(), "secret-host")
+	require.Equal(t, http.StatusOK, r.do(t, asking.at("/healthz")).Code, "promise 10")
+	require.Equal(t, http.StatusOK, r.do(t, asking.at("/healthz").by("HEAD")).Code)
+	r.line.down = nil
+	r.draining.Store(true)
+	require.Equal(t, http.StatusServiceUnavailable, r.do(t, asking.at("/readyz")).Code)
+}
+
+func TestMetricsAskForTheirToken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(t, asking.at("/v1/events/nope"))
+	w := r.do(t, asking.at("/metrics"))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `waitroom_http_refusals_total{code="not_found",route="/v1/events/:event"} 1`)
+	r = newRig(t, func(c *Config, _ *Deps) { c.MetricsToken = "metrics-token" })
+	require.Equal(t, http.StatusUnauthorized, r.do(t, asking.at("/metrics").with("Authorization", "")).Code)
+	require.Equal(t, http.StatusOK, r.do(t, asking.at("/metrics").with("Authorization", "Bearer metrics-token")).Code)
+}
