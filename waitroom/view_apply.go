@@ -79,12 +79,8 @@ func (f *follower) take(rec feedRecord) error {
 		}
 	}
 	if s.places != nil {
-		err := takePlaces(s.places, rec)
-		switch {
-		case err == nil:
-		case r.broken || r.loading != nil:
-			s.places = nil // it is about to be replaced, and too far off to serve until then
-		default:
+		// A line that is about to be replaced goes on as well as it can.
+		if err := takePlaces(s.places, rec); err != nil && !r.broken && r.loading == nil {
 			return err
 		}
 	}
@@ -146,12 +142,6 @@ func (f *follower) load(ctx context.Context) error {
 	r.at.anchored = r.at.id == tail.last && tail.last != streamID{}
 	r.broken, r.loading, r.base = false, next, tail.base
 	defer func() { r.loading = nil }()
-	s.mu.Lock()
-	if s.base != tail.base {
-		s.places, s.base = nil, tail.base // of another epoch: says nothing any more
-	}
-	s.mu.Unlock()
-
 	last := time.Now()
 	for seq, more := int64(0), true; more; {
 		seqs, err := f.line.lineAfter(ctx, f.id, seq, lineBatch)

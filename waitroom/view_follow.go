@@ -16,6 +16,8 @@ const (
 	// calls are made in a row before anything else has its turn.
 	feedBatch = 128
 	feedReads = 16
+	// viewUnseen is more than can have joined since an event's counts were read.
+	viewUnseen = 1 << 20
 )
 
 // cursor is how far a feed was read. While it is anchored, the record with its id
@@ -192,7 +194,11 @@ func (f *follower) refresh(ctx context.Context) error {
 		s.pace = pace{} // what was seen tells nothing of the new rate
 	}
 	s.event, s.known, s.at = ev, true, time.Now()
-	if s.places != nil && ev.Epoch != s.base {
+	base := s.base
+	if r.loading != nil {
+		base = r.base
+	}
+	if (s.places != nil || r.loading != nil) && ev.Epoch != base {
 		s.level, r.broken = false, true
 	}
 	s.mu.Unlock()
@@ -277,7 +283,11 @@ func (f *follower) position(seq Seq) (int64, bool) {
 	if f.state.places == nil {
 		return 0, false
 	}
-	return f.state.places.Position(int64(seq))
+	pos, ok := f.state.places.Position(int64(seq))
+	if pos > f.state.event.Waiting+viewUnseen {
+		return 0, false // of an epoch whose beginning is yet to be read
+	}
+	return pos, ok
 }
 
 func (f *follower) flow() Flow {

@@ -232,3 +232,35 @@ func TestViewOutlivesItsStore(t *testing.T) {
 	s.Thaw(t)
 	back(2)
 }
+
+// Between a new epoch's beginning and the view's hearing of it, its places are not
+// there rather than absurd.
+func TestViewShowsNoPlaceOfAnEpochThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Config{})
+	rdb := s.Client(t)
+	l := testLine(t, rdb)
+	open(t, l, nil)
+	kept := joinMany(t, l, 10)
+	var g gate
+	slow := s.Client(t)
+	slow.AddHook(&g)
+	v := watch(t, testLineAs(t, slow, l.cfg.Prefix), nil)
+	level(t, v)
+
+	g.mu.Lock()
+	shift(t, l, time.Hour)
+	require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[8].Seq)).Err()) // a write is lost
+	p := joinN(t, l, 1)[0]
+	require.Greater(t, p.Seq, kept[9].Seq+1_000_000, "a new epoch")
+	_, ok := v.Position("e", p.Seq)
+	require.False(t, ok)
+	pos, ok := v.Position("e", kept[5].Seq)
+	require.True(t, ok, "the others stay where they are")
+	require.EqualValues(t, 6, pos)
+	g.mu.Unlock()
+	requireRanks(t, l, v, append(seqsOf(kept), p.Seq))
+	pos, ok = v.Position("e", p.Seq)
+	require.True(t, ok)
+	require.EqualValues(t, 11, pos)
+}

@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
@@ -304,4 +306,62 @@ func TestViewEnds(t *testing.T) {
 	require.False(t, ok)
 	_, ok = v.Position("none", 1)
 	require.False(t, ok)
+}
+
+// The view on a cluster of three masters, with events on all of them.
+func TestViewsOnACluster(t *testing.T) {
+	t.Parallel()
+	l := testLine(t, redistest.Cluster(t))
+	v := watch(t, l, nil)
+	for i := range 9 {
+		s := DefaultSettings(EventID(fmt.Sprintf("event-%d", i)))
+		_, err := l.Create(t.Context(), s, Open, "test")
+		require.NoError(t, err)
+		var last Place
+		for range 5 {
+			last, err = l.Join(t.Context(), JoinRequest{Event: s.ID})
+			require.NoError(t, err)
+		}
+		_, err = l.Admit(t.Context(), s.ID, AdmitRequest{Count: 2, By: "test"})
+		require.NoError(t, err)
+		_, err = v.Event(t.Context(), s.ID)
+		require.NoError(t, err)
+		until(t, "the third place", func() bool {
+			pos, ok := v.Position(s.ID, last.Seq)
+			return ok && pos == 3 && v.Level(s.ID)
+		})
+	}
+}
+
+// BenchmarkViewLoad reads a line from the store as after a start or a gap.
+func BenchmarkViewLoad(b *testing.B) {
+	const n = 200_000
+	l, _ := benchLine(b)
+	ev, err := l.Event(b.Context(), "e")
+	require.NoError(b, err)
+	fillLine(b, l, ev.Epoch, n)
+	f := newFollower("e", l, nil, zap.NewNop())
+	require.NoError(b, f.refresh(b.Context()))
+	for b.Loop() {
+		require.NoError(b, f.load(b.Context()))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/place")
+}
+
+// BenchmarkViewPosition answers as many people as a node may hold sockets of.
+func BenchmarkViewPosition(b *testing.B) {
+	l, _ := benchLine(b)
+	ev, err := l.Event(b.Context(), "e")
+	require.NoError(b, err)
+	fillLine(b, l, ev.Epoch, 100_000)
+	v := watch(b, l, nil)
+	level(b, v)
+	var i atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if pos, ok := v.Position("e", Seq(ev.Epoch+1+i.Add(1)%100_000)); ok {
+				v.Estimate("e", pos)
+			}
+		}
+	})
 }
