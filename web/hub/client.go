@@ -52,6 +52,7 @@ type client struct {
 	owes  owed
 	// sealed: the close frame is written, or part of rest; nothing follows it.
 	sealed bool
+	waits  bool // is in the shard's backlog
 	done   bool // cut
 }
 

@@ -34,7 +34,8 @@ type Hub struct {
 	start    time.Time
 
 	turn      atomic.Uint64 // deals sockets that say nothing yet to the shards
-	sockets   atomic.Int64
+	sockets   atomic.Int64  // taken by handlers, until the reader has ended
+	alive     atomic.Int64  // known to a shard and not cut
 	ops       atomic.Int64
 	arrivals  chan arrival // unbuffered: a handler waits until Run took its socket
 	questions chan question
@@ -114,7 +115,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	door.Wait()
 	h.farewell(&readers)
 	h.watchers.Wait()
-	// Nobody posts any more: the readers have ended. Askers may hold an answer.
+	// The readers have ended, so that nothing is posted any more but answers.
+	h.settle()
 	cancel()
 	askers.Wait()
 	close(stopShards)
@@ -147,6 +149,25 @@ func (h *Hub) farewell(readers *sync.WaitGroup) {
 		h.log.Warn("sockets cut at the end of the grace", zap.Int64("sockets", h.sockets.Load()))
 		for _, s := range h.shards {
 			s.notify(news{kind: newsCut})
+		}
+	}
+}
+
+// settle waits until every client's end has been seen by its shard, wherever the
+// client was on its way to, so that the line hears of all who are gone.
+func (h *Hub) settle() {
+	for {
+		for _, s := range h.shards {
+			done := make(chan struct{})
+			s.posts <- post{kind: postCall, call: func() {
+				s.read()
+				s.cutAll()
+				close(done)
+			}}
+			<-done
+		}
+		if h.alive.Load() == 0 {
+			return
 		}
 	}
 }

@@ -27,6 +27,7 @@ func (s *shard) people(r *room) *people {
 // opened takes a new socket over, and its identity if a cookie gave one.
 func (s *shard) opened(c *client, id identity) {
 	s.clients[c] = struct{}{}
+	s.h.alive.Add(1)
 	c.since, c.ping = s.wheel.at, s.wheel.at
 	if s.closing {
 		s.farewell(c, firstSlot)
@@ -49,7 +50,7 @@ func (s *shard) hello(c *client, id identity) {
 	}
 	s.detach(c)
 	delete(s.clients, c)
-	c.due = 0
+	c.due, c.waits = 0, false
 	c.owner.Store(owner)
 	owner.notify(news{kind: newsMoved, client: c, hello: id})
 }
@@ -253,7 +254,8 @@ func (s *shard) noticed(r *room) {
 		case gone:
 			c.owes |= owesNotice
 			s.end(c, CodeNoEvent)
-		default:
+		case !c.waits:
+			c.waits = true
 			s.backlog = append(s.backlog, c)
 		}
 	}

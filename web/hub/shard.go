@@ -29,6 +29,7 @@ type post struct {
 	frame  []byte
 	code   Code
 	answer answer
+	call   func()
 }
 
 type postKind int
@@ -41,6 +42,7 @@ const (
 	postRefuse                 // it broke the rules; close with code
 	postGone                   // its reader has ended
 	postAnswer                 // the line answered
+	postCall                   // the hub wants a function run, after all posts before
 )
 
 // identity is what a good receipt says.
@@ -61,7 +63,6 @@ type news struct {
 	hello   identity
 	post    post
 	slots   slots
-	call    func()
 }
 
 type newsKind int
@@ -76,7 +77,6 @@ const (
 	newsRecount // say again who is here
 	newsDrain   // farewell to everybody
 	newsCut     // close every socket at once
-	newsCall    // run a function in the shard's goroutine
 )
 
 // people are the persons of one room in one shard.
@@ -183,6 +183,7 @@ func (s *shard) serve() {
 	n := min(chunk, len(s.backlog))
 	for _, c := range s.backlog[:n] {
 		if c.owner.Load() == s { // it may have moved
+			c.waits = false
 			s.flush(c)
 		}
 	}
@@ -217,26 +218,26 @@ func (s *shard) read() {
 			s.recount(n.room)
 		case newsDrain:
 			s.drain(n.slots)
-		case newsCall:
-			n.call()
 		case newsCut:
-			for c := range s.clients {
-				s.cut(c)
-			}
+			s.cutAll()
 		}
 	}
 }
 
 // take does what a reader or an asker wants.
 func (s *shard) take(p post) {
-	if p.kind == postAnswer {
+	c := p.client
+	switch p.kind {
+	case postAnswer:
 		s.answered(p.person, p.answer)
 		return
-	}
-	c := p.client
-	if p.kind == postOpened {
+	case postCall:
+		p.call()
+		return
+	case postOpened:
 		s.opened(c, p.hello)
 		return
+	case postHello, postLeft, postFrame, postRefuse, postGone: // of a client; see below
 	}
 	if owner := c.owner.Load(); owner != s {
 		// A reader's posts all come through its client's first shard and keep their order.
@@ -266,6 +267,6 @@ func (s *shard) take(p post) {
 		s.flush(c)
 	case postRefuse:
 		s.end(c, p.code)
-	case postOpened, postAnswer, postGone: // done above
+	case postOpened, postAnswer, postCall, postGone: // done above
 	}
 }

@@ -284,7 +284,14 @@ func (s *shard) cut(c *client) {
 	c.done, c.due, c.queue, c.rest = true, 0, nil, nil
 	s.detach(c)
 	delete(s.clients, c)
+	s.h.alive.Add(-1)
 	closeConn(c.conn)
+}
+
+func (s *shard) cutAll() {
+	for c := range s.clients {
+		s.cut(c)
+	}
 }
 
 func closeConn(conn net.Conn) {
