@@ -100,13 +100,13 @@ func (t *tally) note(p promise, text string) {
 	}
 }
 
-// verdicts lists what was counted, by number.
+// verdicts lists every promise by number, also those that were not checked.
 func (t *tally) verdicts() []Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]Verdict, 0, len(t.byPromise))
-	for _, p := range slices.Sorted(maps.Keys(t.byPromise)) {
-		out = append(out, *t.byPromise[p])
+	out := make([]Verdict, 0, len(promiseNames))
+	for _, p := range slices.Sorted(maps.Keys(promiseNames)) {
+		out = append(out, *t.of(p))
 	}
 	return out
 }

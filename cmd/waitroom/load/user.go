@@ -44,9 +44,9 @@ func (w *worker) newUser(i int, due time.Duration) *user {
 	return &user{worker: w, habits: h, rng: rng, due: due, target: i / w.spec.Config.Workers, fact: fact{User: i}}
 }
 
-// run goes the whole way and leaves the user's fact in the books.
-func (u *user) run(ctx context.Context) {
-	u.fact.End = u.way(ctx)
+// done leaves the user's fact in the books.
+func (u *user) done(end string) {
+	u.fact.End = end
 	if u.link.sock != nil {
 		u.link.sock.farewell()
 	}
@@ -55,11 +55,8 @@ func (u *user) run(ctx context.Context) {
 	u.facts = append(u.facts, u.fact)
 }
 
-// way is the user's whole way; it returns how it ended.
+// way is the user's whole way after the join; it returns how it ended.
 func (u *user) way(ctx context.Context) string {
-	if !u.join(ctx) {
-		return endGone
-	}
 	u.live.waiting.Add(1)
 	end := u.wait(ctx)
 	u.live.waiting.Add(-1)

@@ -130,7 +130,16 @@ func (w *worker) bring(ctx context.Context) {
 			return
 		}
 		w.live.arrived.Add(1)
-		users.Go(func() { w.newUser(i, due).run(ctx) })
+		users.Go(func() {
+			u := w.newUser(i, due)
+			if !u.join(ctx) {
+				u.done(endGone)
+				return
+			}
+			// Joining needs a deep stack, waiting does not: a fresh goroutine halves what
+			// each person costs while they wait.
+			users.Go(func() { u.done(u.way(ctx)) })
+		})
 	}
 }
 
