@@ -124,7 +124,7 @@ func (b *block) fill(lo, hi int) int64 {
 		return int64(blockSize - before)
 	}
 	for off := lo; off < hi; off++ {
-		b.add(uint16(off)) //nolint:gosec // an offset is below blockSize
+		b.add(uint16(off & blockMask))
 	}
 	return int64(b.n - before)
 }

@@ -12,7 +12,7 @@ type early struct {
 }
 
 func (e *early) add(seq int64) bool {
-	key, off := seq>>blockBits, uint16(seq&blockMask) //nolint:gosec // masked
+	key, off := seq>>blockBits, uint16(seq&blockMask)
 	i, found := slices.BinarySearch(e.keys, key)
 	if !found {
 		e.keys = slices.Insert(e.keys, i, key)
@@ -33,7 +33,7 @@ func (e *early) add(seq int64) bool {
 
 func (e *early) remove(seq int64) bool {
 	i, found := slices.BinarySearch(e.keys, seq>>blockBits)
-	if !found || !e.blocks[i].remove(uint16(seq&blockMask)) { //nolint:gosec // masked
+	if !found || !e.blocks[i].remove(uint16(seq&blockMask)) {
 		return false
 	}
 	e.n--
@@ -50,7 +50,7 @@ func (e *early) remove(seq int64) bool {
 // position is the place of seq among the early ones.
 func (e *early) position(seq int64) (int64, bool) {
 	i, found := slices.BinarySearch(e.keys, seq>>blockBits)
-	off := uint16(seq & blockMask) //nolint:gosec // masked
+	off := uint16(seq & blockMask)
 	if !found || !e.blocks[i].has(off) {
 		return 0, false
 	}

@@ -151,7 +151,7 @@ func (l *Line) check(seq int64) error {
 
 func (l *Line) index(seq int64) (int, uint16) {
 	at := seq - l.origin
-	return int(at >> blockBits), uint16(at & blockMask) //nolint:gosec // masked
+	return int(at >> blockBits), uint16(at & blockMask)
 }
 
 func (l *Line) untouched() bool {

@@ -55,7 +55,7 @@ func requireSame(t require.TestingT, l *Line, m model, base, last int64) {
 			require.Failf(t, "wrong place", "seq %d: got %d, %t; want %d, %t", s, pos, ok, want, m[s])
 		}
 	}
-	require.Equal(t, int64(len(order)), want, "sequences out of the range compared")
+	require.Len(t, order, int(want), "sequences out of the range compared")
 	next, ok := l.Position(last + 1)
 	require.True(t, ok)
 	require.Equal(t, int64(len(order))+1, next, "who joins next stands last")
@@ -218,10 +218,7 @@ func FuzzLine(f *testing.F) {
 		const base, last = 5_000, 5_000 + 2*blockSize
 		l, m := newLine(t, base), newModel(base, last)
 		for ; len(data) >= 3; data = data[3:] {
-			s := base - 190 + int64(data[1])<<8 + int64(data[2])
-			if s > last {
-				s = last
-			}
+			s := min(base-190+int64(data[1])<<8+int64(data[2]), last)
 			switch data[0] % 3 {
 			case 0:
 				changed, err := l.Depart(s)
@@ -257,6 +254,7 @@ func heap() uint64 {
 
 // million builds a line in which a million wait and 200,000 among them are gone.
 func million(tb testing.TB) *Line {
+	tb.Helper()
 	l := newLine(tb, 1)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
