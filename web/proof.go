@@ -71,7 +71,8 @@ func (s *Server) entryPass(r *http.Request, event waitroom.EventID) (waitroom.Pa
 }
 
 // person is who shows a proof for a reservation: the subject of an entry token,
-// also a spent or an expired one, or the entry of a place token.
+// also a spent or an expired one, the site's own subject, or the entry of a place
+// token.
 func (s *Server) person(r *http.Request, event waitroom.EventID) (string, error) {
 	pass, err := s.entryPass(r, event)
 	if err == nil {
@@ -80,6 +81,9 @@ func (s *Server) person(r *http.Request, event waitroom.EventID) (string, error)
 	if r.Header.Get(headerEntryToken) != "" ||
 		!errors.Is(err, waitroom.ErrTokenInvalid) && !errors.Is(err, waitroom.ErrTokenRequired) {
 		return "", err
+	}
+	if subject, subjectErr := s.subject(r, event); subject != "" && subjectErr == nil {
+		return subject, nil
 	}
 	for _, t := range []string{bearer(r), cookie(r, placeCookie+string(event))} {
 		if t == "" {

@@ -47,7 +47,9 @@ func TestRefusals(t *testing.T) {
 	}
 	joinFails := func(err error) func(*rig) {
 		return func(r *rig) {
-			r.line.join = func(waitroom.JoinRequest) (waitroom.Place, error) { return waitroom.Place{}, fmt.Errorf("join: %w", err) }
+			r.line.join = func(waitroom.JoinRequest) (waitroom.Place, error) {
+				return waitroom.Place{}, fmt.Errorf("join: %w", err)
+			}
 		}
 	}
 	enterFails := func(err error) func(*rig) {
@@ -122,29 +124,31 @@ func TestRefusals(t *testing.T) {
 		"sells nothing": {call: asking.at("/v1/events/demo/seats"), status: 409, code: "wrong_mode"},
 
 		// No such thing.
-		"no such route":                    {call: asking.at("/v2"), status: 404, code: "not_found"},
-		"no such event":                    {call: asking.at("/v1/events/nope"), status: 404, code: "not_found"},
-		"no event's id":                    {call: asking.at("/v1/events/NO%2Fpe"), status: 404, code: "not_found"},
-		"seats of no event":                {call: asking.at("/v1/events/nope/seats"), status: 404, code: "not_found"},
-		"join no event":                    {call: joining.at("/v1/events/nope/entries"), status: 404, code: "not_found"},
-		"tokens of no event":               {call: joining.at("/v1/events/nope/tokens"), status: 404, code: "not_found"},
-		"load of no event":                 {call: loading.at("/v1/events/nope/load"), status: 404, code: "not_found"},
-		"no such reservation":              {call: asking.at("/v1/events/demo/reservations/nope"), status: 404, code: "not_found"},
-		"not a reservation's id":           {call: asking.at("/v1/events/demo/reservations/%00"), status: 404, code: "not_found"},
-		"somebody else's":                  {call: asking.at("/v1/events/demo/reservations/res-1").with("Authorization", "Bearer "+otherToken), status: 404, code: "not_found"},
-		"somebody else's, paying":          {call: paying.with("X-Entry-Token", otherToken), status: 404, code: "not_found"},
-		"somebody else's, giving back":     {call: paying.by("DELETE").at("/v1/events/demo/reservations/res-1").with("X-Entry-Token", otherToken), status: 404, code: "not_found"},
-		"wrong method":                     {call: joining.by("PUT"), status: 405, code: "method_not_allowed"},
-		"wrong method before token":        {call: reserving.by("PATCH").with("X-Entry-Token", ""), status: 405, code: "method_not_allowed"},
-		"unknown method":                   {call: joining.by("BREW"), status: 405, code: "method_not_allowed"},
-		"instant only":                     {call: joining.at("/v1/events/demo/tokens"), status: 409, code: "wrong_mode"},
-		"ops route that is not there":      {call: ops.at("/v1/ops/nothing"), status: 404, code: "not_found"},
-		"an asset that is not there":       {call: asking.at("/assets/nope.js"), status: 404, code: "not_found"},
-		"an asset outside":                 {call: asking.at("/assets/../index.html"), status: 404, code: "not_found"},
-		"complete what never was":          {call: loading.by("POST").at("/v1/events/demo/sessions/j/complete").saying(""), set: func(r *rig) { r.line.complete = func(string) error { return waitroom.ErrNoEntry } }, status: 404, code: "not_found"},
-		"ops on no event":                  {call: ops.at("/v1/ops/events/nope"), status: 404, code: "not_found"},
-		"ops metrics of no event":          {call: ops.at("/v1/ops/events/nope/metrics"), status: 404, code: "not_found"},
-		"entry that is not there any more": {call: asking, set: func(r *rig) { r.line.place = func() (waitroom.Place, error) { return waitroom.Place{}, waitroom.ErrNoEntry } }, status: 404, code: "not_found"},
+		"no such route":                {call: asking.at("/v2"), status: 404, code: "not_found"},
+		"no such event":                {call: asking.at("/v1/events/nope"), status: 404, code: "not_found"},
+		"no event's id":                {call: asking.at("/v1/events/NO%2Fpe"), status: 404, code: "not_found"},
+		"seats of no event":            {call: asking.at("/v1/events/nope/seats"), status: 404, code: "not_found"},
+		"join no event":                {call: joining.at("/v1/events/nope/entries"), status: 404, code: "not_found"},
+		"tokens of no event":           {call: joining.at("/v1/events/nope/tokens"), status: 404, code: "not_found"},
+		"load of no event":             {call: loading.at("/v1/events/nope/load"), status: 404, code: "not_found"},
+		"no such reservation":          {call: asking.at("/v1/events/demo/reservations/nope"), status: 404, code: "not_found"},
+		"not a reservation's id":       {call: asking.at("/v1/events/demo/reservations/%00"), status: 404, code: "not_found"},
+		"somebody else's":              {call: asking.at("/v1/events/demo/reservations/res-1").with("Authorization", "Bearer "+otherToken), status: 404, code: "not_found"},
+		"somebody else's, paying":      {call: paying.with("X-Entry-Token", otherToken), status: 404, code: "not_found"},
+		"somebody else's, giving back": {call: paying.by("DELETE").at("/v1/events/demo/reservations/res-1").with("X-Entry-Token", otherToken), status: 404, code: "not_found"},
+		"wrong method":                 {call: joining.by("PUT"), status: 405, code: "method_not_allowed"},
+		"wrong method before token":    {call: reserving.by("PATCH").with("X-Entry-Token", ""), status: 405, code: "method_not_allowed"},
+		"unknown method":               {call: joining.by("BREW"), status: 405, code: "method_not_allowed"},
+		"instant only":                 {call: joining.at("/v1/events/demo/tokens"), status: 409, code: "wrong_mode"},
+		"ops route that is not there":  {call: ops.at("/v1/ops/nothing"), status: 404, code: "not_found"},
+		"an asset that is not there":   {call: asking.at("/assets/nope.js"), status: 404, code: "not_found"},
+		"an asset outside":             {call: asking.at("/assets/../index.html"), status: 404, code: "not_found"},
+		"complete what never was":      {call: loading.by("POST").at("/v1/events/demo/sessions/j/complete").saying(""), set: func(r *rig) { r.line.complete = func(string) error { return waitroom.ErrNoEntry } }, status: 404, code: "not_found"},
+		"ops on no event":              {call: ops.at("/v1/ops/events/nope"), status: 404, code: "not_found"},
+		"ops metrics of no event":      {call: ops.at("/v1/ops/events/nope/metrics"), status: 404, code: "not_found"},
+		"entry that is not there any more": {call: asking, set: func(r *rig) {
+			r.line.place = func() (waitroom.Place, error) { return waitroom.Place{}, waitroom.ErrNoEntry }
+		}, status: 404, code: "not_found"},
 
 		// Not open yet; closed; not this person's window; blocked.
 		"not open": {call: joining, set: joinFails(waitroom.ErrNotOpen), status: 403, code: "not_open", retry: "30"},
