@@ -13,9 +13,19 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
+
+	"github.com/waitroom-dev/waitroom/ticket/sqltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// stopping ends the test databases before the leak check.
+type stopping struct{ m *testing.M }
+
+func (s stopping) Run() int {
+	defer sqltest.Stop()
+	return s.m.Run()
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(stopping{m}) }
 
 // scripted is a provider that does what it is told.
 type scripted struct {

@@ -11,13 +11,14 @@ import (
 	"github.com/waitroom-dev/waitroom/ticket"
 )
 
-// work does what can be done now about a payment in hand. What it cannot end
-// comes again when the lease is over, so it has no error to return.
-func (w *Worker) work(ctx context.Context, p ticket.Payment, until time.Time) {
+// work does what can be done now about a payment in hand; ready says whether the
+// breaker let calls through when it was claimed. What it cannot end comes again
+// when the lease is over, so it has no error to return.
+func (w *Worker) work(ctx context.Context, p ticket.Payment, ready bool, until time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, until.Add(-settleMargin))
 	defer cancel()
 	log := w.log.With(zap.String("payment", p.ID), zap.String("event", p.Event), zap.Int("attempt", p.Attempts))
-	s := next(p, w.guard.Ready())
+	s := next(p, ready)
 	w.steps.WithLabelValues(string(s)).Inc()
 	var err error
 	switch s {

@@ -74,6 +74,10 @@ func (c WorkerConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// glance is the lease of a claim while the breaker is open: long enough to cancel,
+// and short, so that a job that waits is free when the provider is back.
+const glance = 2 * time.Second
+
 // settleMargin is what is left of a lease for writing down what was found out.
 const settleMargin = 5 * time.Second
 
@@ -136,13 +140,17 @@ func (w *Worker) Handle(ctx context.Context, m relay.Message) error {
 
 // Pay works on one payment, if nobody else has it in hand and it is not done.
 func (w *Worker) Pay(ctx context.Context, id string) error {
-	until := time.Now().Add(w.cfg.Lease)
-	p, ok, err := w.store.ClaimPayment(ctx, id, w.cfg.Lease)
+	ready, lease := w.guard.Ready(), w.cfg.Lease
+	if !ready {
+		lease = glance
+	}
+	until := time.Now().Add(lease)
+	p, ok, err := w.store.ClaimPayment(ctx, id, lease)
 	if err != nil {
 		return fmt.Errorf("claim payment %s: %w", id, err)
 	}
 	if ok {
-		w.work(ctx, p, until)
+		w.work(ctx, p, ready, until)
 	}
 	return nil
 }
@@ -200,7 +208,7 @@ func (w *Worker) sweep(ctx, wctx context.Context) (more bool, err error) {
 	}
 	var hands sync.WaitGroup
 	for _, p := range ps {
-		hands.Go(func() { w.work(wctx, p, until) })
+		hands.Go(func() { w.work(wctx, p, true, until) })
 	}
 	hands.Wait()
 	return len(ps) == n, nil

@@ -173,6 +173,27 @@ func TestJobsWaitWhileTheBreakerIsOpen(t *testing.T) {
 	})
 }
 
+// Promise 5: a job whose message came while the breaker was open goes on with the
+// first trials, not a whole lease later.
+func TestJobThatWaitedGoesOnWithTheTrials(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		breakSandbox(t, d)
+		stop := running(t, d.worker)
+		d.books.add("p1", MethodApprove)
+		time.Sleep(27 * time.Second)
+		require.NoError(t, d.worker.Handle(t.Context(), message(t, "p1")))
+		require.Equal(t, ticket.PaymentRequested, d.books.state("p1"))
+		require.Empty(t, d.books.outcomes())
+		d.sandbox.SetDown(false)
+		time.Sleep(4 * time.Second)
+		stop()
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
+		d.balanced(t)
+	})
+}
+
 // breakSandbox takes the sandbox down and opens the breaker with 50 calls.
 func breakSandbox(t testing.TB, d *desk) {
 	t.Helper()
