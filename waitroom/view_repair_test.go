@@ -15,8 +15,8 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
-// lose makes the store forget a place and the feed so far, as a failover may.
-func lose(tb testing.TB, l *Line, p Place) {
+// misplace makes the store forget a place and the feed so far, as a failover may.
+func misplace(tb testing.TB, l *Line, p Place) {
 	tb.Helper()
 	tx := l.rdb.TxPipeline()
 	tx.ZRem(tb.Context(), l.keys.line("e"), string(p.Entry))
@@ -29,22 +29,26 @@ func lose(tb testing.TB, l *Line, p Place) {
 // A feed trimmed past a view that did not read it has the line read anew.
 func TestViewMendsAGapInTheFeed(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		var lis heardOf
-		v := watch(t, l, &lis)
-		places := joinMany(t, l, 200)
-		level(t, v)
-		for i := range 5 {
-			lose(t, l, places[10*i])
-			until(t, "the gap is seen", func() bool {
-				_, ok := v.Position("e", places[10*i].Seq)
-				return !ok
-			})
-			requireRanks(t, l, v, seqsOf(places))
-		}
-	})
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			var lis heardOf
+			v := watch(t, l, &lis)
+			places := joinMany(t, l, 200)
+			level(t, v)
+			for i := range 5 {
+				misplace(t, l, places[10*i])
+				until(t, "the gap is seen", func() bool {
+					_, ok := v.Position("e", places[10*i].Seq)
+					return !ok
+				})
+				requireRanks(t, l, v, seqsOf(places))
+			}
+		})
+	}
 }
 
 // What the feed still has of what was missed is told: those were admitted.
@@ -81,115 +85,127 @@ func TestViewTellsWhatTheFeedStillHasAfterAGap(t *testing.T) {
 // A bad record is never a wrong number: the line is read anew behind it.
 func TestViewMendsABadRecord(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		ev := open(t, l, nil)
-		v := watch(t, l, nil)
-		places := joinMany(t, l, 100)
-		level(t, v)
-		good := map[string]any{"b": fmt.Sprint(ev.Epoch), "m": fmt.Sprint(ev.Now.UnixMilli())}
-		for _, bad := range []map[string]any{
-			{"d": "somebody x left"},
-			{"d": fmt.Sprintf("somebody %d left", int64(1)<<52)}, // in bounds of a record, not of the line
-			{"b": fmt.Sprint(ev.Epoch + 1)},                      // an epoch that there is not
-			{"m": "-1"},
-			{"g": "half a grant"},
-			{"hello": "world"}, // without harm
-		} {
-			fields := maps.Clone(good)
-			maps.Copy(fields, bad)
-			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: l.keys.feed("e"), Values: fields}).Err())
-			require.NoError(t, l.Leave(t.Context(), "e", places[0].Entry))
-			requireRanks(t, l, v, seqsOf(places))
-			places = places[1:]
-		}
-	})
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			ev := open(t, l, nil)
+			v := watch(t, l, nil)
+			places := joinMany(t, l, 100)
+			level(t, v)
+			good := map[string]any{"b": fmt.Sprint(ev.Epoch), "m": fmt.Sprint(ev.Now.UnixMilli())}
+			for _, bad := range []map[string]any{
+				{"d": "somebody x left"},
+				{"d": fmt.Sprintf("somebody %d left", int64(1)<<52)}, // in bounds of a record, not of the line
+				{"b": fmt.Sprint(ev.Epoch + 1)},                      // an epoch that there is not
+				{"m": "-1"},
+				{"g": "half a grant"},
+				{"hello": "world"}, // without harm
+			} {
+				fields := maps.Clone(good)
+				maps.Copy(fields, bad)
+				require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: l.keys.feed("e"), Values: fields}).Err())
+				require.NoError(t, l.Leave(t.Context(), "e", places[0].Entry))
+				requireRanks(t, l, v, seqsOf(places))
+				places = places[1:]
+			}
+		})
+	}
 }
 
 // FLUSHALL: the event is gone; made again, it is another epoch, in which those who
 // come back with their receipts stand in their old order before all others.
 func TestViewSurvivesAnEmptiedStore(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		var lis heardOf
-		v := watch(t, l, &lis)
-		old := joinMany(t, l, 60)
-		requireRanks(t, l, v, seqsOf(old))
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			var lis heardOf
+			v := watch(t, l, &lis)
+			old := joinMany(t, l, 60)
+			requireRanks(t, l, v, seqsOf(old))
 
-		require.NoError(t, rdb.FlushAll(t.Context()).Err())
-		until(t, "the event is gone", func() bool { return lis.last().Reason == "deleted" })
-		_, err := v.Event(t.Context(), "e")
-		require.ErrorIs(t, err, ErrNoEvent)
-		_, ok := v.Position("e", old[0].Seq)
-		require.False(t, ok)
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			until(t, "the event is gone", func() bool { return lis.last().Reason == "deleted" })
+			_, err := v.Event(t.Context(), "e")
+			require.ErrorIs(t, err, ErrNoEvent)
+			_, ok := v.Position("e", old[0].Seq)
+			require.False(t, ok)
 
-		open(t, l, nil)
-		_, err = v.Event(t.Context(), "e")
-		require.NoError(t, err)
-		fresh := joinMany(t, l, 20)
-		for _, p := range old[:40] {
-			_, err := l.Place(t.Context(), "e", p.Receipt)
+			open(t, l, nil)
+			_, err = v.Event(t.Context(), "e")
 			require.NoError(t, err)
-		}
-		requireRanks(t, l, v, seqsOf(slices.Concat(old, fresh)))
-		for i, p := range old[:40] {
-			pos, ok := v.Position("e", p.Seq)
-			require.True(t, ok)
-			require.EqualValues(t, i+1, pos, "the old order")
-		}
+			fresh := joinMany(t, l, 20)
+			for _, p := range old[:40] {
+				_, err := l.Place(t.Context(), "e", p.Receipt)
+				require.NoError(t, err)
+			}
+			requireRanks(t, l, v, seqsOf(slices.Concat(old, fresh)))
+			for i, p := range old[:40] {
+				pos, ok := v.Position("e", p.Seq)
+				require.True(t, ok)
+				require.EqualValues(t, i+1, pos, "the old order")
+			}
 
-		// The same without the view seeing an event gone: flushed and made again at once.
-		tx := rdb.TxPipeline()
-		tx.FlushAll(t.Context())
-		tx.SAdd(t.Context(), l.keys.index(), "e")
-		_, err = tx.Exec(t.Context())
-		require.NoError(t, err)
-		open(t, l, nil)
-		again := joinMany(t, l, 10)
-		for _, p := range old[40:] {
-			_, err := l.Place(t.Context(), "e", p.Receipt)
+			// The same without the view seeing an event gone: flushed and made again at once.
+			tx := rdb.TxPipeline()
+			tx.FlushAll(t.Context())
+			tx.SAdd(t.Context(), l.keys.index(), "e")
+			_, err = tx.Exec(t.Context())
 			require.NoError(t, err)
-		}
-		until(t, "the event again", func() bool { _, err := v.Event(t.Context(), "e"); return err == nil })
-		requireRanks(t, l, v, seqsOf(slices.Concat(old, fresh, again)))
-	})
+			open(t, l, nil)
+			again := joinMany(t, l, 10)
+			for _, p := range old[40:] {
+				_, err := l.Place(t.Context(), "e", p.Receipt)
+				require.NoError(t, err)
+			}
+			until(t, "the event again", func() bool { _, err := v.Event(t.Context(), "e"); return err == nil })
+			requireRanks(t, l, v, seqsOf(slices.Concat(old, fresh, again)))
+		})
+	}
 }
 
 // A store whose counter is behind starts a new epoch in the middle of its line.
 func TestViewFollowsANewEpochInALivingLine(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		v := watch(t, l, nil)
-		kept := joinMany(t, l, 40)
-		lost := joinMany(t, l, 40)
-		level(t, v)
-		// The failover: the last forty joins were never replicated.
-		tx := rdb.TxPipeline()
-		for _, p := range lost {
-			tx.ZRem(t.Context(), l.keys.line("e"), string(p.Entry))
-			tx.ZRem(t.Context(), l.keys.away("e"), string(p.Entry))
-		}
-		tx.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[39].Seq))
-		_, err := tx.Exec(t.Context())
-		require.NoError(t, err)
-
-		fresh := joinMany(t, l, 10)
-		for _, i := range rand.Perm(30) {
-			_, err := l.Place(t.Context(), "e", lost[i].Receipt)
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			v := watch(t, l, nil)
+			kept := joinMany(t, l, 40)
+			lost := joinMany(t, l, 40)
+			level(t, v)
+			// The failover: the last forty joins were never replicated.
+			tx := rdb.TxPipeline()
+			for _, p := range lost {
+				tx.ZRem(t.Context(), l.keys.line("e"), string(p.Entry))
+				tx.ZRem(t.Context(), l.keys.away("e"), string(p.Entry))
+			}
+			tx.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[39].Seq))
+			_, err := tx.Exec(t.Context())
 			require.NoError(t, err)
-		}
-		require.NoError(t, l.Leave(t.Context(), "e", kept[3].Entry))
-		requireRanks(t, l, v, seqsOf(slices.Concat(kept, lost, fresh)))
-		for i, p := range lost[:30] {
-			pos, ok := v.Position("e", p.Seq)
-			require.True(t, ok)
-			require.EqualValues(t, 40+i, pos, "behind the kept, in the old order, before the fresh")
-		}
-	})
+
+			fresh := joinMany(t, l, 10)
+			for _, i := range rand.Perm(30) {
+				_, err := l.Place(t.Context(), "e", lost[i].Receipt)
+				require.NoError(t, err)
+			}
+			require.NoError(t, l.Leave(t.Context(), "e", kept[3].Entry))
+			requireRanks(t, l, v, seqsOf(slices.Concat(kept, lost, fresh)))
+			for i, p := range lost[:30] {
+				pos, ok := v.Position("e", p.Seq)
+				require.True(t, ok)
+				require.EqualValues(t, 40+i, pos, "behind the kept, in the old order, before the fresh")
+			}
+		})
+	}
 }
 
 // While the store is away everything stays as it was, and is stale; afterwards the
