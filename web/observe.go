@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -65,10 +66,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) logRequest(c echo.Context, status int, took time.Duration) {
 	attempt := attemptOf(c.Request())
 	level := zapcore.DebugLevel
-	switch {
-	case status >= http.StatusInternalServerError:
-		level = zapcore.WarnLevel
-	case attempt > 1, isOpsWrite(c):
+	if attempt > 1 || isOpsWrite(c) {
 		level = zapcore.InfoLevel
 	}
 	entry := s.log.Check(level, "request")
@@ -99,8 +97,11 @@ func (s *Server) refuse(err error, c echo.Context) {
 	switch {
 	case p.Code == refusals[len(refusals)-1].code:
 		s.log.Error("request failed", zap.String("route", routeOf(c)), zap.Error(err))
+	case errors.Is(err, context.Canceled): // the client hung up
 	case p.Code == codeUnavailable:
-		s.log.Warn("request refused", zap.String("route", routeOf(c)), zap.String("code", p.Code), zap.Error(err))
+		s.away.Do(func() { // once a second is enough to know; the metric counts them all
+			s.log.Warn("request refused", zap.String("route", routeOf(c)), zap.String("code", p.Code), zap.Error(err))
+		})
 	}
 	if c.Response().Committed {
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 )
 
 // Server answers HTTP. Its handlers may be called concurrently.
@@ -24,6 +25,8 @@ type Server struct {
 	metrics *metrics
 	pages   map[string]page
 	seats   seatCache
+	// away bounds the log while a store is away and thousands are refused.
+	away rate.Sometimes
 	// draining turns /readyz away, so that a balancer stops sending people here.
 	draining atomic.Bool
 }
@@ -44,6 +47,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, deps: deps, log: deps.Log.Named("web"), rules: rules, metrics: m}
+	s.away.Interval = time.Second
 	if s.pages, err = loadPages(deps.Pages); err != nil {
 		return nil, err
 	}

@@ -115,6 +115,7 @@ func (w *whole) newcomer(t *testing.T, event string) call {
 	got := w.want(t, http.StatusCreated, call{method: "POST", path: "/v1/events/" + event + "/entries"})
 	token, ok := got["place_token"].(string)
 	require.True(t, ok)
+	require.Contains(t, got, "position", "the number is known at once")
 	return call{method: "GET", path: "/v1/events/" + event + "/entries/me"}.with("Authorization", "Bearer "+token)
 }
 
@@ -175,7 +176,7 @@ func TestTheWholeWay(t *testing.T) {
 	require.Equal(t, http.StatusConflict, stored.Code)
 	require.Equal(t, "true", stored.Header().Get("Idempotency-Replayed"), "a definite refusal is an answer too")
 
-	pay := own.by("POST").at(own.path + "/payment").with("Idempotency-Key", "pay")
+	pay := own.by("POST").at(own.path+"/payment").with("Idempotency-Key", "pay")
 	require.Equal(t, "payment_pending", w.want(t, http.StatusAccepted, pay)["status"])
 	w.refused(t, http.StatusConflict, "not_cancellable", own.by("DELETE"))
 
