@@ -3,6 +3,7 @@ package waitroom
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -117,7 +118,7 @@ func (d *decoder) object(path string, raw []byte) map[string]json.RawMessage {
 		d.fault(path, "is not JSON")
 		return nil
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // io.EOF is never wrapped here
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		d.fault(path, "has something behind its end")
 		return nil
 	}

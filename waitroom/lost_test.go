@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
@@ -13,76 +12,84 @@ import (
 // Promise 7: a store that began empty gets its line back from the receipts.
 func TestPromise7ReceiptsReseatAfterTheStoreIsLost(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		before := open(t, l, nil)
-		old := joinN(t, l, 10)
-		require.NoError(t, rdb.FlushAll(t.Context()).Err())
-		_, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[0].Receipt})
-		require.ErrorIs(t, err, ErrNoEvent)
-		_, err = l.Place(t.Context(), "e", old[0].Receipt)
-		require.ErrorIs(t, err, ErrNoEvent)
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			before := open(t, l, nil)
+			old := joinN(t, l, 10)
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			_, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[0].Receipt})
+			require.ErrorIs(t, err, ErrNoEvent)
+			_, err = l.Place(t.Context(), "e", old[0].Receipt)
+			require.ErrorIs(t, err, ErrNoEvent)
 
-		after := open(t, l, nil)
-		require.Greater(t, after.Epoch, int64(old[9].Seq), "a new epoch is above all earlier sequences")
-		require.Greater(t, after.Epoch, before.Epoch)
-		fresh := joinN(t, l, 3)
-		// Back in any order, by asking or by joining, some of them twice.
-		for _, i := range []int{7, 2, 9, 0, 2, 4} {
-			p, err := l.Place(t.Context(), "e", old[i].Receipt)
+			after := open(t, l, nil)
+			require.Greater(t, after.Epoch, int64(old[9].Seq), "a new epoch is above all earlier sequences")
+			require.Greater(t, after.Epoch, before.Epoch)
+			fresh := joinN(t, l, 3)
+			// Back in any order, by asking or by joining, some of them twice.
+			for _, i := range []int{7, 2, 9, 0, 2, 4} {
+				p, err := l.Place(t.Context(), "e", old[i].Receipt)
+				require.NoError(t, err)
+				require.Equal(t, old[i].Seq, p.Seq, "the place is the one of the receipt")
+				require.Equal(t, EntryWaiting, p.State)
+			}
+			p, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[1].Receipt})
 			require.NoError(t, err)
-			require.Equal(t, old[i].Seq, p.Seq, "the place is the one of the receipt")
-			require.Equal(t, EntryWaiting, p.State)
-		}
-		p, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[1].Receipt})
-		require.NoError(t, err)
-		require.Equal(t, old[1].Seq, p.Seq)
-		require.False(t, p.Created)
+			require.Equal(t, old[1].Seq, p.Seq)
+			require.False(t, p.Created)
 
-		grants := promote(t, l, 100).Grants
-		want := entries([]Place{old[0], old[1], old[2], old[4], old[7], old[9], fresh[0], fresh[1], fresh[2]})
-		require.Equal(t, want, granted(grants), "old places stand before new ones")
+			grants := promote(t, l, 100).Grants
+			want := entries([]Place{old[0], old[1], old[2], old[4], old[7], old[9], fresh[0], fresh[1], fresh[2]})
+			require.Equal(t, want, granted(grants), "old places stand before new ones")
 
-		// Once: what is known to have ended stays ended.
-		require.NoError(t, l.Complete(t.Context(), "e", grants[0].JTI))
-		require.Equal(t, EntryCompleted, state(t, l, old[0]))
-		p, err = l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[0].Receipt})
-		require.NoError(t, err)
-		require.Greater(t, p.Seq, fresh[2].Seq, "a new join is at the end")
-		require.True(t, p.Created)
-	})
+			// Once: what is known to have ended stays ended.
+			require.NoError(t, l.Complete(t.Context(), "e", grants[0].JTI))
+			require.Equal(t, EntryCompleted, state(t, l, old[0]))
+			p, err = l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[0].Receipt})
+			require.NoError(t, err)
+			require.Greater(t, p.Seq, fresh[2].Seq, "a new join is at the end")
+			require.True(t, p.Created)
+		})
+	}
 }
 
 // Promise 7: a store that fell back to an older copy gives no sequence twice.
 func TestPromise7NoSequenceIsGivenTwice(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		kept := joinN(t, l, 5)
-		lost := joinN(t, l, 5)
-		// The replica that took over had not got the last five joins.
-		require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[4].Seq)).Err())
-		for _, p := range lost {
-			require.NoError(t, rdb.ZRem(t.Context(), l.keys.line("e"), string(p.Entry)).Err())
-		}
-		other := testLineAs(t, rdb, l.cfg.Prefix)
-		p, err := other.Place(t.Context(), "e", lost[1].Receipt) // the first to ask
-		require.NoError(t, err)
-		require.Equal(t, lost[1].Seq, p.Seq)
-		fresh := joinN(t, other, 1)[0]
-		require.Greater(t, fresh.Seq, lost[4].Seq, "above all that was given out")
-		for _, q := range lost {
-			p, err := l.Place(t.Context(), "e", q.Receipt)
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			kept := joinN(t, l, 5)
+			lost := joinN(t, l, 5)
+			// The replica that took over had not got the last five joins.
+			require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[4].Seq)).Err())
+			for _, p := range lost {
+				require.NoError(t, rdb.ZRem(t.Context(), l.keys.line("e"), string(p.Entry)).Err())
+			}
+			other := testLineAs(t, rdb, l.cfg.Prefix)
+			p, err := other.Place(t.Context(), "e", lost[1].Receipt) // the first to ask
 			require.NoError(t, err)
-			require.Equal(t, q.Seq, p.Seq)
-		}
+			require.Equal(t, lost[1].Seq, p.Seq)
+			fresh := joinN(t, other, 1)[0]
+			require.Greater(t, fresh.Seq, lost[4].Seq, "above all that was given out")
+			for _, q := range lost {
+				p, err := l.Place(t.Context(), "e", q.Receipt)
+				require.NoError(t, err)
+				require.Equal(t, q.Seq, p.Seq)
+			}
 
-		// A node that gave the lost sequences out needs no receipt to know.
-		require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[0].Seq)).Err())
-		l.saw("e", fresh.Seq)
-		require.Greater(t, joinN(t, l, 1)[0].Seq, fresh.Seq)
-	})
+			// A node that gave the lost sequences out needs no receipt to know.
+			require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[0].Seq)).Err())
+			l.saw("e", fresh.Seq)
+			require.Greater(t, joinN(t, l, 1)[0].Seq, fresh.Seq)
+		})
+	}
 }
 
 // Promise 7: a killed server that keeps its data has every answered join.
@@ -110,130 +117,142 @@ func TestPromise7WhatWasAnsweredSurvivesTheStoresCrash(t *testing.T) {
 
 func TestDeletedEventsDoNotComeBackByReceipts(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		old := joinN(t, l, 2)
-		require.NoError(t, l.Here(t.Context(), "e", entries(old)))
-		require.NoError(t, l.Delete(t.Context(), "e", "op"))
-		require.ErrorIs(t, l.Delete(t.Context(), "e", "op"), ErrNoEvent)
-		_, err := l.Event(t.Context(), "e")
-		require.ErrorIs(t, err, ErrNoEvent)
-		events, err := l.Events(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, events)
-		keys, err := rdb.Keys(t.Context(), l.cfg.Prefix+"*").Result()
-		require.NoError(t, err)
-		require.ElementsMatch(t, []string{l.keys.feed("e"), l.keys.audit("e"), l.keys.grave("e")}, keys)
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			old := joinN(t, l, 2)
+			require.NoError(t, l.Here(t.Context(), "e", entries(old)))
+			require.NoError(t, l.Delete(t.Context(), "e", "op"))
+			require.ErrorIs(t, l.Delete(t.Context(), "e", "op"), ErrNoEvent)
+			_, err := l.Event(t.Context(), "e")
+			require.ErrorIs(t, err, ErrNoEvent)
+			events, err := l.Events(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, events)
+			keys, err := rdb.Keys(t.Context(), l.cfg.Prefix+"*").Result()
+			require.NoError(t, err)
+			require.ElementsMatch(t, []string{l.keys.feed("e"), l.keys.audit("e"), l.keys.grave("e")}, keys)
 
-		open(t, l, nil)
-		_, err = l.Place(t.Context(), "e", old[0].Receipt)
-		require.ErrorIs(t, err, ErrNoEntry)
-		p, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[0].Receipt})
-		require.NoError(t, err)
-		require.True(t, p.Created)
-		require.Greater(t, p.Seq, old[1].Seq)
-		trail, err := l.Audit(t.Context(), "e", "", 0)
-		require.NoError(t, err)
-		require.Len(t, trail, 3, "the trail outlives its event")
-	})
+			open(t, l, nil)
+			_, err = l.Place(t.Context(), "e", old[0].Receipt)
+			require.ErrorIs(t, err, ErrNoEntry)
+			p, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: old[0].Receipt})
+			require.NoError(t, err)
+			require.True(t, p.Created)
+			require.Greater(t, p.Seq, old[1].Seq)
+			trail, err := l.Audit(t.Context(), "e", "", 0)
+			require.NoError(t, err)
+			require.Len(t, trail, 3, "the trail outlives its event")
+		})
+	}
 }
 
 func TestGhostsHurtNobody(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, func(s *Settings) {
-			s.MaxActive, s.Grace, s.ClaimTTL = 10, Duration(30*time.Second), Duration(time.Minute)
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, func(s *Settings) {
+				s.MaxActive, s.Grace, s.ClaimTTL = 10, Duration(30*time.Second), Duration(time.Minute)
+			})
+			places := joinN(t, l, 30)
+			require.NoError(t, l.Here(t.Context(), "e", entries(places)))
+			first := promote(t, l, 10).Grants
+			require.Equal(t, entries(places[:10]), granted(first))
+			// 11 to 20 close their pages; the ten inside finish 31 s later.
+			require.NoError(t, l.Away(t.Context(), "e", entries(places[10:20]), nil))
+			for _, g := range first {
+				_, err := l.Enter(t.Context(), "e", passOf(g))
+				require.NoError(t, err)
+			}
+			at(t, l, 31*time.Second)
+			s, err := l.Sweep(t.Context(), "e")
+			require.NoError(t, err)
+			require.Equal(t, Swept{Departed: 10}, s)
+			for _, g := range first {
+				require.NoError(t, l.Complete(t.Context(), "e", g.JTI))
+			}
+			second := promote(t, l, 10)
+			require.Equal(t, entries(places[20:]), granted(second.Grants), "21 to 30 are in within the grace and one tick")
+			require.Equal(t, EntryExpired, state(t, l, places[10]))
+			// They never come: their turns go back.
+			at(t, l, 31*time.Second+62*time.Second)
+			_, err = l.Sweep(t.Context(), "e")
+			require.NoError(t, err)
+			e, err := l.Event(t.Context(), "e")
+			require.NoError(t, err)
+			require.Zero(t, e.Waiting)
+			require.Zero(t, e.Inside)
+			for _, name := range []string{"line", "away", "grants", "claims"} {
+				n, err := rdb.Exists(t.Context(), l.keys.of("e", name)).Result()
+				require.NoError(t, err)
+				require.Zero(t, n, name)
+			}
 		})
-		places := joinN(t, l, 30)
-		require.NoError(t, l.Here(t.Context(), "e", entries(places)))
-		first := promote(t, l, 10).Grants
-		require.Equal(t, entries(places[:10]), granted(first))
-		// 11 to 20 close their pages; the ten inside finish 31 s later.
-		require.NoError(t, l.Away(t.Context(), "e", entries(places[10:20]), nil))
-		for _, g := range first {
-			_, err := l.Enter(t.Context(), "e", passOf(g))
-			require.NoError(t, err)
-		}
-		at(t, l, 31*time.Second)
-		s, err := l.Sweep(t.Context(), "e")
-		require.NoError(t, err)
-		require.Equal(t, Swept{Departed: 10}, s)
-		for _, g := range first {
-			require.NoError(t, l.Complete(t.Context(), "e", g.JTI))
-		}
-		second := promote(t, l, 10)
-		require.Equal(t, entries(places[20:]), granted(second.Grants), "21 to 30 are in within the grace and one tick")
-		require.Equal(t, EntryExpired, state(t, l, places[10]))
-		// They never come: their turns go back.
-		at(t, l, 31*time.Second+62*time.Second)
-		_, err = l.Sweep(t.Context(), "e")
-		require.NoError(t, err)
-		e, err := l.Event(t.Context(), "e")
-		require.NoError(t, err)
-		require.Zero(t, e.Waiting)
-		require.Zero(t, e.Inside)
-		for _, name := range []string{"line", "away", "grants", "claims"} {
-			n, err := rdb.Exists(t.Context(), l.keys.of("e", name)).Result()
-			require.NoError(t, err)
-			require.Zero(t, n, name)
-		}
-	})
+	}
 }
 
 func TestPresence(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		a := testLine(t, rdb)
-		b := testLineAs(t, rdb, a.cfg.Prefix)
-		open(t, a, nil)
-		p := joinN(t, a, 4)
-		ids := entries(p)
-		ctx := t.Context()
-		known, err := a.Beat(ctx, "e")
-		require.NoError(t, err)
-		require.False(t, known, "the first beat is new")
-		require.NoError(t, a.Here(ctx, "e", ids[:3]))
-		require.NoError(t, b.Here(ctx, "e", ids[:1])) // a second tab, elsewhere
-		require.NoError(t, a.Away(ctx, "e", ids[:1], ids[1:2]))
-		live := func() { // both nodes beat at the moment that the clock was moved to
-			for _, l := range []*Line{a, b} {
-				_, err := l.Beat(ctx, "e")
-				require.NoError(t, err)
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			a := testLine(t, rdb)
+			b := testLineAs(t, rdb, a.cfg.Prefix)
+			open(t, a, nil)
+			p := joinN(t, a, 4)
+			ids := entries(p)
+			ctx := t.Context()
+			known, err := a.Beat(ctx, "e")
+			require.NoError(t, err)
+			require.False(t, known, "the first beat is new")
+			require.NoError(t, a.Here(ctx, "e", ids[:3]))
+			require.NoError(t, b.Here(ctx, "e", ids[:1])) // a second tab, elsewhere
+			require.NoError(t, a.Away(ctx, "e", ids[:1], ids[1:2]))
+			live := func() { // both nodes beat at the moment that the clock was moved to
+				for _, l := range []*Line{a, b} {
+					_, err := l.Beat(ctx, "e")
+					require.NoError(t, err)
+				}
 			}
-		}
-		live()
-		at(t, a, 3*time.Minute)
-		live()
-		s, err := a.Sweep(ctx, "e")
-		require.NoError(t, err)
-		require.Equal(t, 1, s.Departed, "only the fourth, who never opened a socket")
-		at(t, a, 11*time.Minute)
-		live()
-		s, err = a.Sweep(ctx, "e")
-		require.NoError(t, err)
-		require.Equal(t, 1, s.Departed, "the phone's grace is longer")
-		for i, want := range []EntryState{EntryWaiting, EntryExpired, EntryWaiting, EntryExpired} {
-			require.Equal(t, want, state(t, a, p[i]), "entry %d", i)
-		}
+			live()
+			at(t, a, 3*time.Minute)
+			live()
+			s, err := a.Sweep(ctx, "e")
+			require.NoError(t, err)
+			require.Equal(t, 1, s.Departed, "only the fourth, who never opened a socket")
+			at(t, a, 11*time.Minute)
+			live()
+			s, err = a.Sweep(ctx, "e")
+			require.NoError(t, err)
+			require.Equal(t, 1, s.Departed, "the phone's grace is longer")
+			for i, want := range []EntryState{EntryWaiting, EntryExpired, EntryWaiting, EntryExpired} {
+				require.Equal(t, want, state(t, a, p[i]), "entry %d", i)
+			}
 
-		// Node a dies: the graces of those on it begin.
-		at(t, a, 12*time.Minute)
-		_, err = b.Beat(ctx, "e")
-		require.NoError(t, err)
-		_, err = b.Sweep(ctx, "e")
-		require.NoError(t, err)
-		known, err = a.Beat(ctx, "e")
-		require.NoError(t, err)
-		require.False(t, known, "whoever was swept has to say again who is here")
-		at(t, a, 23*time.Minute)
-		live()
-		s, err = b.Sweep(ctx, "e")
-		require.NoError(t, err)
-		require.Equal(t, 1, s.Departed)
-		n, err := rdb.ZCard(ctx, a.keys.line("e")).Result()
-		require.NoError(t, err)
-		require.EqualValues(t, 1, n, "the one on node b stays")
-	})
+			// Node a dies: the graces of those on it begin.
+			at(t, a, 12*time.Minute)
+			_, err = b.Beat(ctx, "e")
+			require.NoError(t, err)
+			_, err = b.Sweep(ctx, "e")
+			require.NoError(t, err)
+			known, err = a.Beat(ctx, "e")
+			require.NoError(t, err)
+			require.False(t, known, "whoever was swept has to say again who is here")
+			at(t, a, 23*time.Minute)
+			live()
+			s, err = b.Sweep(ctx, "e")
+			require.NoError(t, err)
+			require.Equal(t, 1, s.Departed)
+			n, err := rdb.ZCard(ctx, a.keys.line("e")).Result()
+			require.NoError(t, err)
+			require.EqualValues(t, 1, n, "the one on node b stays")
+		})
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
@@ -17,355 +16,395 @@ import (
 // Promise 1: order.
 func TestPromise1WhoJoinedBeforeIsPromotedBefore(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		a := testLine(t, rdb)
-		b := testLineAs(t, rdb, a.cfg.Prefix) // another node; no clock of its own has a say
-		open(t, a, nil)
-		var order []EntryID
-		for i := range 60 {
-			l := []*Line{a, b}[i%2]
-			p, err := l.Join(t.Context(), JoinRequest{Event: "e"})
-			require.NoError(t, err)
-			order = append(order, p.Entry)
-		}
-		var got []EntryID
-		for i := range 6 {
-			at(t, a, time.Duration(i)*time.Second)
-			got = append(got, granted(promote(t, []*Line{a, b}[i%2], 10).Grants)...)
-		}
-		require.Equal(t, order, got, "people must come in in the order of their joins")
-	})
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			a := testLine(t, rdb)
+			b := testLineAs(t, rdb, a.cfg.Prefix) // another node; no clock of its own has a say
+			open(t, a, nil)
+			var order []EntryID
+			for i := range 60 {
+				l := []*Line{a, b}[i%2]
+				p, err := l.Join(t.Context(), JoinRequest{Event: "e"})
+				require.NoError(t, err)
+				order = append(order, p.Entry)
+			}
+			var got []EntryID
+			for i := range 6 {
+				at(t, a, time.Duration(i)*time.Second)
+				got = append(got, granted(promote(t, []*Line{a, b}[i%2], 10).Grants)...)
+			}
+			require.Equal(t, order, got, "people must come in in the order of their joins")
+		})
+	}
 }
 
 // Promise 2: a place is kept.
 func TestPromise2FiftyJoinsAtOnceAreOnePlace(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		other := testLineAs(t, rdb, l.cfg.Prefix)
-		open(t, l, func(s *Settings) { s.Identity = "jwt" })
-		first := joinN(t, l, 1)[0]
-		joinN(t, l, 5)
-		requests := map[string]JoinRequest{
-			"receipt": {Event: "e", Receipt: first.Receipt},
-			"subject": {Event: "e", Subject: "student-17"},
-		}
-		for name, req := range requests {
-			places := make([]Place, 50)
-			errs := make([]error, len(places))
-			var wg sync.WaitGroup
-			for i := range places {
-				wg.Go(func() { places[i], errs[i] = []*Line{l, other}[i%2].Join(t.Context(), req) })
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			other := testLineAs(t, rdb, l.cfg.Prefix)
+			open(t, l, func(s *Settings) { s.Identity = "jwt" })
+			first := joinN(t, l, 1)[0]
+			joinN(t, l, 5)
+			requests := map[string]JoinRequest{
+				"receipt": {Event: "e", Receipt: first.Receipt},
+				"subject": {Event: "e", Subject: "student-17"},
 			}
-			wg.Wait()
-			created := 0
-			for i, p := range places {
-				require.NoError(t, errs[i])
-				require.Equal(t, places[0].Entry, p.Entry, name)
-				require.Equal(t, places[0].Seq, p.Seq, "%s: the place must stay", name)
-				if p.Created {
-					created++
+			for name, req := range requests {
+				places := make([]Place, 50)
+				errs := make([]error, len(places))
+				var wg sync.WaitGroup
+				for i := range places {
+					wg.Go(func() { places[i], errs[i] = []*Line{l, other}[i%2].Join(t.Context(), req) })
+				}
+				wg.Wait()
+				created := 0
+				for i, p := range places {
+					require.NoError(t, errs[i])
+					require.Equal(t, places[0].Entry, p.Entry, name)
+					require.Equal(t, places[0].Seq, p.Seq, "%s: the place must stay", name)
+					if p.Created {
+						created++
+					}
+				}
+				if name == "receipt" {
+					require.Equal(t, first.Seq, places[0].Seq)
+					require.Zero(t, created)
+				} else {
+					require.Equal(t, 1, created, "one join of the fifty makes the place")
 				}
 			}
-			if name == "receipt" {
-				require.Equal(t, first.Seq, places[0].Seq)
-				require.Zero(t, created)
-			} else {
-				require.Equal(t, 1, created, "one join of the fifty makes the place")
-			}
-		}
-		e, err := l.Event(t.Context(), "e")
-		require.NoError(t, err)
-		require.EqualValues(t, 7, e.Waiting)
-	})
+			e, err := l.Event(t.Context(), "e")
+			require.NoError(t, err)
+			require.EqualValues(t, 7, e.Waiting)
+		})
+	}
 }
 
 // Promise 3: the cap holds, at random moments, from random callers.
 func TestPromise3NoSecondHoldsMoreThanTheRate(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		for _, rate := range []float64{0.5, 3, 10, 47.5, 500} {
-			l := testLine(t, rdb)
-			open(t, l, func(s *Settings) { s.RatePerS = rate })
-			joinMany(t, l, 3000)
-			type admission struct {
-				at time.Time
-				n  int
-			}
-			var all []admission
-			total, ahead := 0, time.Duration(0)
-			seed := rand.Uint64()
-			rnd := rand.New(rand.NewPCG(seed, 0))
-			var first, last time.Time
-			for range 250 {
-				switch rnd.IntN(10) {
-				case 0: // a pause, or a gap between leaders
-					ahead += time.Duration(rnd.IntN(5000)) * time.Millisecond
-				case 1, 2, 3: // at once again
-				default:
-					ahead += time.Duration(rnd.IntN(220)) * time.Millisecond
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			for _, rate := range []float64{0.5, 3, 10, 47.5, 500} {
+				l := testLine(t, rdb)
+				open(t, l, func(s *Settings) { s.RatePerS = rate })
+				joinMany(t, l, 3000)
+				type admission struct {
+					at time.Time
+					n  int
 				}
-				at(t, l, ahead)
-				p := promote(t, l, 1+rnd.IntN(600))
-				if first.IsZero() {
-					first = p.Now
-				}
-				last = p.Now
-				if n := len(p.Grants); n > 0 {
-					all = append(all, admission{p.Now, n})
-					total += n
-				}
-			}
-			most := int(math.Ceil(rate + rate/10 - 1e-9))
-			for i := range all {
-				in := 0
-				for _, a := range all[i:] {
-					if a.at.Sub(all[i].at) < time.Second {
-						in += a.n
+				var all []admission
+				total, ahead := 0, time.Duration(0)
+				seed := rand.Uint64()
+				rnd := rand.New(rand.NewPCG(seed, 0))
+				var first, last time.Time
+				for range 250 {
+					switch rnd.IntN(10) {
+					case 0: // a pause, or a gap between leaders
+						ahead += time.Duration(rnd.IntN(5000)) * time.Millisecond
+					case 1, 2, 3: // at once again
+					default:
+						ahead += time.Duration(rnd.IntN(220)) * time.Millisecond
+					}
+					at(t, l, ahead)
+					p := promote(t, l, 1+rnd.IntN(600))
+					if first.IsZero() {
+						first = p.Now
+					}
+					last = p.Now
+					if n := len(p.Grants); n > 0 {
+						all = append(all, admission{p.Now, n})
+						total += n
 					}
 				}
-				require.LessOrEqual(t, in, most, "rate %v, seed %d: admitted in the second from %v on", rate, seed, all[i].at)
+				most := int(math.Ceil(rate + rate/10 - 1e-9))
+				for i := range all {
+					in := 0
+					for _, a := range all[i:] {
+						if a.at.Sub(all[i].at) < time.Second {
+							in += a.n
+						}
+					}
+					require.LessOrEqual(t, in, most, "rate %v, seed %d: admitted in the second from %v on", rate, seed, all[i].at)
+				}
+				require.LessOrEqual(t, float64(total), rate*(last.Sub(first).Seconds()+0.15)+1, "rate %v, seed %d: in all", rate, seed)
+				require.Positive(t, total, "rate %v: somebody must come in", rate)
 			}
-			require.LessOrEqual(t, float64(total), rate*(last.Sub(first).Seconds()+0.15)+1, "rate %v, seed %d: in all", rate, seed)
-			require.Positive(t, total, "rate %v: somebody must come in", rate)
-		}
-	})
+		})
+	}
 }
 
 // Promise 3: steady ticks use the rate fully.
 func TestPromise3SteadyTicksReachTheRate(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		for _, rate := range []float64{1, 10, 25, 333} {
-			l := testLine(t, rdb)
-			open(t, l, func(s *Settings) { s.RatePerS = rate })
-			joinMany(t, l, 4000)
-			first := promote(t, l, 0).Now
-			total, now := 0, first
-			for tick := 1; tick <= 100; tick++ {
-				late := time.Duration(rand.IntN(40)) * time.Millisecond
-				// The store's clock runs too, so a tick is set from what it said last.
-				ahead := first.Add(time.Duration(tick)*100*time.Millisecond + late).Sub(now)
-				shift(t, l, ahead)
-				p := promote(t, l, int(rate/10)+2)
-				total, now = total+len(p.Grants), p.Now
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			for _, rate := range []float64{1, 10, 25, 333} {
+				l := testLine(t, rdb)
+				open(t, l, func(s *Settings) { s.RatePerS = rate })
+				joinMany(t, l, 4000)
+				first := promote(t, l, 0).Now
+				total, now := 0, first
+				for tick := 1; tick <= 100; tick++ {
+					late := time.Duration(rand.IntN(40)) * time.Millisecond
+					// The store's clock runs too, so a tick is set from what it said last.
+					ahead := first.Add(time.Duration(tick)*100*time.Millisecond + late).Sub(now)
+					shift(t, l, ahead)
+					p := promote(t, l, int(rate/10)+2)
+					total, now = total+len(p.Grants), p.Now
+				}
+				seconds := now.Sub(first).Seconds()
+				require.GreaterOrEqual(t, float64(total), 0.93*rate*seconds-1, "rate %v over %.1f s", rate, seconds)
+				require.LessOrEqual(t, float64(total), rate*seconds+rate/10+1, "rate %v over %.1f s", rate, seconds)
 			}
-			seconds := now.Sub(first).Seconds()
-			require.GreaterOrEqual(t, float64(total), 0.93*rate*seconds-1, "rate %v over %.1f s", rate, seconds)
-			require.LessOrEqual(t, float64(total), rate*seconds+rate/10+1, "rate %v over %.1f s", rate, seconds)
-		}
-	})
+		})
+	}
 }
 
 // Promise 3: never more than max_active inside, whoever asks.
 func TestPromise3MaxActiveHolds(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, func(s *Settings) { s.MaxActive, s.RatePerS = 10, 10_000 })
-		joinMany(t, l, 100)
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		var grants []Grant
-		for range 20 {
-			wg.Go(func() {
-				p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 7})
-				if err != nil {
-					t.Errorf("promote: %v", err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				grants = append(grants, p.Grants...)
-			})
-		}
-		wg.Wait()
-		require.Len(t, grants, 10)
-		require.Equal(t, "max_active", promote(t, l, 5).Reason)
-		_, err := l.Admit(t.Context(), "e", AdmitRequest{Count: 1, By: "op"})
-		require.ErrorIs(t, err, ErrFull, "by hand is inside max_active too")
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, func(s *Settings) { s.MaxActive, s.RatePerS = 10, 10_000 })
+			joinMany(t, l, 100)
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			var grants []Grant
+			for range 20 {
+				wg.Go(func() {
+					p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 7})
+					if err != nil {
+						t.Errorf("promote: %v", err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					grants = append(grants, p.Grants...)
+				})
+			}
+			wg.Wait()
+			require.Len(t, grants, 10)
+			require.Equal(t, "max_active", promote(t, l, 5).Reason)
+			_, err := l.Admit(t.Context(), "e", AdmitRequest{Count: 1, By: "op"})
+			require.ErrorIs(t, err, ErrFull, "by hand is inside max_active too")
 
-		// Three finish and are replaced in one tick; five never come, and are
-		// replaced at the end of their claim.
-		for _, g := range grants[:3] {
-			require.NoError(t, l.Complete(t.Context(), "e", g.JTI))
-		}
-		at(t, l, time.Second)
-		require.Len(t, promote(t, l, 100).Grants, 3)
-		for _, g := range grants[3:5] {
-			_, err := l.Enter(t.Context(), "e", passOf(g))
+			// Three finish and are replaced in one tick; five never come, and are
+			// replaced at the end of their claim.
+			for _, g := range grants[:3] {
+				require.NoError(t, l.Complete(t.Context(), "e", g.JTI))
+			}
+			at(t, l, time.Second)
+			require.Len(t, promote(t, l, 100).Grants, 3)
+			for _, g := range grants[3:5] {
+				_, err := l.Enter(t.Context(), "e", passOf(g))
+				require.NoError(t, err)
+			}
+			at(t, l, 5*time.Minute+500*time.Millisecond)
+			swept, err := l.Sweep(t.Context(), "e")
 			require.NoError(t, err)
-		}
-		at(t, l, 5*time.Minute+500*time.Millisecond)
-		swept, err := l.Sweep(t.Context(), "e")
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, swept.Ended, 5)
-		require.LessOrEqual(t, int(promote(t, l, 100).Inside), 10)
-	})
+			require.GreaterOrEqual(t, swept.Ended, 5)
+			require.LessOrEqual(t, int(promote(t, l, 100).Inside), 10)
+		})
+	}
 }
 
 // Promise 3: the opening's burst comes once, and never after a pause.
 func TestPromise3BurstComesOnceAtOpening(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		s := DefaultSettings("e")
-		now := time.Now().UTC().Truncate(time.Millisecond)
-		lobby, opens := now.Add(-time.Hour), now.Add(time.Hour)
-		s.LobbyOpensAt, s.OpensAt, s.Burst, s.Grace = &lobby, &opens, 50, Duration(24*time.Hour)
-		e, err := l.Create(t.Context(), s, "", "test")
-		require.NoError(t, err)
-		require.Equal(t, Lobby, e.State)
-		joinMany(t, l, 200)
-		p := promote(t, l, 10)
-		require.Equal(t, Promotion{State: Lobby, Waiting: 200, RatePerS: 10, Reason: "not_open", Now: p.Now}, p, "nobody is in before opening")
-
-		at(t, l, time.Hour+10*time.Millisecond)
-		p = promote(t, l, 1)
-		require.Len(t, p.Grants, 51)
-		require.Equal(t, Open, p.State)
-		require.LessOrEqual(t, len(promote(t, l, 5).Grants), 1)
-		for _, st := range []string{`{"state":"paused"}`, `{"state":"open"}`} {
-			_, err := l.Patch(t.Context(), "e", []byte(st), "op")
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			s := DefaultSettings("e")
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			lobby, opens := now.Add(-time.Hour), now.Add(time.Hour)
+			s.LobbyOpensAt, s.OpensAt, s.Burst, s.Grace = &lobby, &opens, 50, Duration(24*time.Hour)
+			e, err := l.Create(t.Context(), s, "", "test")
 			require.NoError(t, err)
-		}
-		at(t, l, time.Hour+5*time.Second)
-		require.LessOrEqual(t, len(promote(t, l, 100).Grants), 2)
-	})
+			require.Equal(t, Lobby, e.State)
+			joinMany(t, l, 200)
+			p := promote(t, l, 10)
+			require.Equal(t, Promotion{State: Lobby, Waiting: 200, RatePerS: 10, Reason: "not_open", Now: p.Now}, p, "nobody is in before opening")
+
+			at(t, l, time.Hour+10*time.Millisecond)
+			p = promote(t, l, 1)
+			require.Len(t, p.Grants, 51)
+			require.Equal(t, Open, p.State)
+			require.LessOrEqual(t, len(promote(t, l, 5).Grants), 1)
+			for _, st := range []string{`{"state":"paused"}`, `{"state":"open"}`} {
+				_, err := l.Patch(t.Context(), "e", []byte(st), "op")
+				require.NoError(t, err)
+			}
+			at(t, l, time.Hour+5*time.Second)
+			require.LessOrEqual(t, len(promote(t, l, 100).Grants), 2)
+		})
+	}
 }
 
 // Promise 4: one grant for one place.
 func TestPromise4EveryPlaceGetsOneGrant(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, func(s *Settings) { s.RatePerS = 100_000 })
-		places := joinMany(t, l, 500)
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		var got []EntryID
-		jtis := make(map[string]bool)
-		for range 25 {
-			wg.Go(func() {
-				p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 20})
-				if err != nil {
-					t.Errorf("promote: %v", err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				got = append(got, granted(p.Grants)...)
-				for _, g := range p.Grants {
-					jtis[g.JTI] = true
-				}
-			})
-		}
-		wg.Wait()
-		require.ElementsMatch(t, entries(places), got)
-		require.Len(t, jtis, len(places), "every jti is unique")
-		for _, p := range places[:20] {
-			now, err := l.Place(t.Context(), "e", p.Receipt)
-			require.NoError(t, err)
-			require.Equal(t, EntryAdmitted, now.State)
-			require.True(t, jtis[now.Grant.JTI], "asking finds the same grant")
-			again, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: p.Receipt})
-			require.NoError(t, err)
-			require.Equal(t, now.Grant, again.Grant, "joining again gives no second turn")
-		}
-	})
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, func(s *Settings) { s.RatePerS = 100_000 })
+			places := joinMany(t, l, 500)
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			var got []EntryID
+			jtis := make(map[string]bool)
+			for range 25 {
+				wg.Go(func() {
+					p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 20})
+					if err != nil {
+						t.Errorf("promote: %v", err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, granted(p.Grants)...)
+					for _, g := range p.Grants {
+						jtis[g.JTI] = true
+					}
+				})
+			}
+			wg.Wait()
+			require.ElementsMatch(t, entries(places), got)
+			require.Len(t, jtis, len(places), "every jti is unique")
+			for _, p := range places[:20] {
+				now, err := l.Place(t.Context(), "e", p.Receipt)
+				require.NoError(t, err)
+				require.Equal(t, EntryAdmitted, now.State)
+				require.True(t, jtis[now.Grant.JTI], "asking finds the same grant")
+				again, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: p.Receipt})
+				require.NoError(t, err)
+				require.Equal(t, now.Grant, again.Grant, "joining again gives no second turn")
+			}
+		})
+	}
 }
 
 // Promise 5: an old fence promotes nobody.
 func TestPromise5OldFencePromotesNobody(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		joinMany(t, l, 50)
-		ask := func(fence int64) (Promotion, error) {
-			return l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: fence, N: 5})
-		}
-		p, err := ask(7)
-		require.NoError(t, err)
-		require.Len(t, p.Grants, 5)
-		at(t, l, time.Second)
-		p, err = ask(6)
-		require.ErrorIs(t, err, ErrFenced)
-		require.Empty(t, p.Grants)
-		require.EqualValues(t, 45, p.Waiting)
-		require.Equal(t, "fenced", p.Reason)
-		p, err = ask(8)
-		require.NoError(t, err)
-		require.Len(t, p.Grants, 5)
-		_, err = ask(7)
-		require.ErrorIs(t, err, ErrFenced)
-	})
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			joinMany(t, l, 50)
+			ask := func(fence int64) (Promotion, error) {
+				return l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: fence, N: 5})
+			}
+			p, err := ask(7)
+			require.NoError(t, err)
+			require.Len(t, p.Grants, 5)
+			at(t, l, time.Second)
+			p, err = ask(6)
+			require.ErrorIs(t, err, ErrFenced)
+			require.Empty(t, p.Grants)
+			require.EqualValues(t, 45, p.Waiting)
+			require.Equal(t, "fenced", p.Reason)
+			p, err = ask(8)
+			require.NoError(t, err)
+			require.Len(t, p.Grants, 5)
+			_, err = ask(7)
+			require.ErrorIs(t, err, ErrFenced)
+		})
+	}
 }
 
 // Promise 8: the inside count equals a recount.
 func TestPromise8InsideIsTheSetOfGrants(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		joinMany(t, l, 60)
-		grants := promote(t, l, 40).Grants
-		require.Len(t, grants, 40)
-		for i, g := range grants {
-			var err error
-			switch i % 5 {
-			case 0:
-				_, err = l.Enter(t.Context(), "e", passOf(g))
-			case 1:
-				err = l.Complete(t.Context(), "e", g.JTI)
-			case 2:
-				err = l.Leave(t.Context(), "e", g.Entry)
-			case 3:
-				err = l.Revoke(t.Context(), "e", g.JTI, "op")
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			joinMany(t, l, 60)
+			grants := promote(t, l, 40).Grants
+			require.Len(t, grants, 40)
+			for i, g := range grants {
+				var err error
+				switch i % 5 {
+				case 0:
+					_, err = l.Enter(t.Context(), "e", passOf(g))
+				case 1:
+					err = l.Complete(t.Context(), "e", g.JTI)
+				case 2:
+					err = l.Leave(t.Context(), "e", g.Entry)
+				case 3:
+					err = l.Revoke(t.Context(), "e", g.JTI, "op")
+				}
+				require.NoError(t, err)
 			}
+			count := func() int64 {
+				n, err := rdb.HLen(t.Context(), l.keys.grants("e")).Result()
+				require.NoError(t, err)
+				e, err := l.Event(t.Context(), "e")
+				require.NoError(t, err)
+				require.Equal(t, n, e.Inside)
+				return n
+			}
+			require.EqualValues(t, 16, count())
+			at(t, l, time.Hour)
+			_, err := l.Sweep(t.Context(), "e")
 			require.NoError(t, err)
-		}
-		count := func() int64 {
-			n, err := rdb.HLen(t.Context(), l.keys.grants("e")).Result()
-			require.NoError(t, err)
-			e, err := l.Event(t.Context(), "e")
-			require.NoError(t, err)
-			require.Equal(t, n, e.Inside)
-			return n
-		}
-		require.EqualValues(t, 16, count())
-		at(t, l, time.Hour)
-		_, err := l.Sweep(t.Context(), "e")
-		require.NoError(t, err)
-		require.Zero(t, count())
-	})
+			require.Zero(t, count())
+		})
+	}
 }
 
 // Promise 9: batches are bounded.
 func TestPromise9SweepsAreBounded(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
-		l := testLine(t, rdb)
-		open(t, l, nil)
-		joinMany(t, l, 12_000)
-		at(t, l, 3*time.Minute)
-		var total, calls int
-		for {
-			s, err := l.Sweep(t.Context(), "e")
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			open(t, l, nil)
+			joinMany(t, l, 12_000)
+			at(t, l, 3*time.Minute)
+			var total, calls int
+			for {
+				s, err := l.Sweep(t.Context(), "e")
+				require.NoError(t, err)
+				require.LessOrEqual(t, s.Departed, sweepBatch*sweepRounds)
+				total += s.Departed
+				calls++
+				if !s.More {
+					break
+				}
+			}
+			require.Equal(t, 12_000, total)
+			require.Equal(t, 3, calls)
+			records, err := rdb.XRange(t.Context(), l.keys.feed("e"), "-", "+").Result()
 			require.NoError(t, err)
-			require.LessOrEqual(t, s.Departed, sweepBatch*sweepRounds)
-			total += s.Departed
-			calls++
-			if !s.More {
-				break
+			for _, r := range records {
+				if d, ok := r.Values["d"].(string); ok {
+					require.LessOrEqual(t, len(slices.Collect(linesOf(d))), sweepBatch)
+				}
 			}
-		}
-		require.Equal(t, 12_000, total)
-		require.Equal(t, 3, calls)
-		records, err := rdb.XRange(t.Context(), l.keys.feed("e"), "-", "+").Result()
-		require.NoError(t, err)
-		for _, r := range records {
-			if d, ok := r.Values["d"].(string); ok {
-				require.LessOrEqual(t, len(slices.Collect(linesOf(d))), sweepBatch)
-			}
-		}
-	})
+		})
+	}
 }

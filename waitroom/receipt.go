@@ -86,7 +86,7 @@ func (r receipts) read(token string) (receipt, error) {
 	return receipt{
 		Event:  EventID(rest[entryBytes:]),
 		Entry:  EntryID(base64.RawURLEncoding.EncodeToString(rest[:entryBytes])),
-		Seq:    Seq(seq), //nolint:gosec // below 2^53, see above
+		Seq:    Seq(seq),
 		Mobile: payload[1]&receiptMobile != 0,
 	}, nil
 }

@@ -150,6 +150,7 @@ func (s *Server) start(ctx context.Context) error {
 		args = append(args, "--appendonly", "yes", "--appendfsync", s.cfg.AOF)
 	}
 	// The process outlives the context of whoever started it: Cleanup ends it.
+	//nolint:gosec // the arguments are this package's and its tests'
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "redis-server", append(args, s.cfg.Args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = &s.logs, &s.logs
