@@ -20,11 +20,13 @@ type question struct {
 	person  *person
 	event   waitroom.EventID
 	receipt string
+	leaves  waitroom.EntryID // not empty: who gives the place up
 }
 
 // answer is what the line says.
 type answer struct {
 	place waitroom.Place
+	left  bool // the place, or the turn, is given up
 	err   error
 }
 
@@ -35,11 +37,9 @@ func (h *Hub) asker(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case q := <-h.questions:
-			call, cancel := context.WithTimeout(ctx, h.cfg.StoreTimeout)
-			place, err := h.deps.Line.Place(call, q.event, q.receipt)
-			cancel()
+			a := h.answer(ctx, q)
 			select {
-			case q.shard.posts <- post{kind: postAnswer, person: q.person, answer: answer{place, err}}:
+			case q.shard.posts <- post{kind: postAnswer, person: q.person, answer: a}:
 			case <-ctx.Done():
 				return
 			}
@@ -47,14 +47,30 @@ func (h *Hub) asker(ctx context.Context) {
 	}
 }
 
-// ask has the line asked about p, unless that is on its way or was done just now.
+func (h *Hub) answer(ctx context.Context, q question) answer {
+	call, cancel := context.WithTimeout(ctx, h.cfg.StoreTimeout)
+	defer cancel()
+	if q.leaves != "" {
+		err := h.deps.Line.Leave(call, q.event, q.leaves)
+		return answer{left: err == nil, err: err}
+	}
+	place, err := h.deps.Line.Place(call, q.event, q.receipt)
+	return answer{place: place, err: err}
+}
+
+// ask has the line asked about p, or told that p leaves, unless that is on its way
+// or was done just now.
 func (s *shard) ask(p *person) {
 	now := s.wheel.at
 	if p.asking || (p.asked != 0 && now < p.asked) {
 		return
 	}
+	q := question{shard: s, person: p, event: p.room.id, receipt: p.receipt}
+	if p.leaving {
+		q.leaves = p.entry
+	}
 	select {
-	case s.h.questions <- question{s, p, p.room.id, p.receipt}:
+	case s.h.questions <- q:
 		p.asking = true
 		pause := s.h.ticks(askAgain)
 		p.asked = now + pause + rand.Int64N(pause+1)
@@ -70,6 +86,8 @@ func (s *shard) answered(p *person, a answer) {
 		return
 	}
 	switch {
+	case a.left:
+		s.over(p, waitroom.EntryLeft)
 	case a.err == nil:
 		s.placed(p, a.place)
 	case errors.Is(a.err, waitroom.ErrNoEntry):

@@ -32,8 +32,11 @@ type client struct {
 	home   *shard                // where the reader posts, whoever owns the client now
 	owner  atomic.Pointer[shard] // the shard that writes
 	heard  atomic.Int64          // tick of the last sign of life, written by the reader
+	fd     int                   // in the poller, and guarded by its mutex; 0: not there
 	sse    bool
 	mobile bool
+
+	hearing hearing // the reader's alone
 
 	// ----
 	person *person // nil until the hello
@@ -67,8 +70,9 @@ type person struct {
 	state   waitroom.EntryState
 	turn    *turn // while admitted or entered
 	tabs    *client
-	asked   int64 // tick of the last question to the line
+	asked   int64 // tick before which the line is not asked again
 	asking  bool
+	leaving bool  // gives the place up, as soon as the line takes it
 	mobile  bool  // the last socket that opened was a phone's
 	gone    int64 // tick at which the last socket closed
 }
@@ -103,5 +107,5 @@ func (p *person) remove(c *client) {
 // since it was another place's.
 func (p *person) moved(seq waitroom.Seq) {
 	p.seq, p.shown = seq, 0
-	p.state, p.turn = waitroom.EntryWaiting, nil
+	p.state, p.turn, p.leaving = waitroom.EntryWaiting, nil, false
 }

@@ -13,14 +13,18 @@ type Code struct {
 	Reconnect bool
 }
 
+// codeNormal answers a close frame without a code.
+const codeNormal = 1000
+
 // Every close code that a fan's socket can end with.
 var (
+	CodeProtocol = Code{1002, "protocol error", false}
 	CodeBadData  = Code{1007, "broken message", false}
 	CodeBinary   = Code{1003, "text messages only", false}
 	CodeNoHello  = Code{1008, "no hello in time", true}
 	CodeBadToken = Code{1008, "place token invalid", false}
 	CodeFlood    = Code{1008, "too many messages", false}
-	CodeTooBig   = Code{1009, "message too big", false} // the WebSocket library closes with this one
+	CodeTooBig   = Code{1009, "message too big", false}
 	CodeRestart  = Code{1012, "come back later", true}
 	CodeSlow     = Code{4001, "too slow", true}
 	CodeBlocked  = Code{4403, "blocked", false}

@@ -11,8 +11,7 @@ const (
 	frameText  = 0x81
 	frameClose = 0x88
 	framePing  = 0x89
-	opcodeMask = 0x0f
-	opClose    = 0x08
+	framePong  = 0x8a
 )
 
 // ssePrelude comes before every server-sent message, and sseEnd after it.

@@ -29,15 +29,18 @@ type Hub struct {
 	shards   []*shard
 	rooms    rooms
 	presence presence
+	poller   *poller // nil: each socket is read by a goroutine of its own
 	upgrader websocket.Upgrader
 	seed     maphash.Seed
 	start    time.Time
 
+	allowance int // messages that a peer may send in allowanceTime
+
 	turn      atomic.Uint64 // deals sockets that say nothing yet to the shards
-	sockets   atomic.Int64  // taken by handlers, until the reader has ended
-	alive     atomic.Int64  // known to a shard and not cut
+	sockets   atomic.Int64  // from the handler's claim until the shard has cut them
 	ops       atomic.Int64
-	arrivals  chan arrival // unbuffered: a handler waits until Run took its socket
+	emptied   chan struct{} // capacity 1: the last socket went
+	loners    chan *client  // unbuffered: a handler waits until Run reads its socket
 	questions chan question
 
 	gate     sync.RWMutex // held for reading while a socket is handed to Run; guards the following
@@ -57,7 +60,8 @@ func New(cfg Config, deps Deps) (*Hub, error) {
 		log:       deps.Log.Named("hub"),
 		seed:      maphash.MakeSeed(),
 		start:     time.Now(),
-		arrivals:  make(chan arrival),
+		emptied:   make(chan struct{}, 1),
+		loners:    make(chan *client),
 		questions: make(chan question, askQueue),
 		stopped:   make(chan struct{}),
 		rooms:     rooms{byID: make(map[waitroom.EventID]*room)},
@@ -67,8 +71,9 @@ func New(cfg Config, deps Deps) (*Hub, error) {
 		pending: make(map[waitroom.EventID]map[waitroom.EntryID]whereabouts),
 		limit:   presenceFactor * h.cfg.MaxSockets,
 	}
-	// The write buffers are only there so that the library makes none for each socket.
-	h.upgrader = websocket.Upgrader{ReadBufferSize: 128, WriteBufferSize: 256, WriteBufferPool: &sync.Pool{}, CheckOrigin: h.originAllowed}
+	// The library reads and writes the handshake only; its buffers are as small as can be.
+	h.upgrader = websocket.Upgrader{ReadBufferSize: 128, WriteBufferSize: 128, WriteBufferPool: &sync.Pool{}, CheckOrigin: h.originAllowed}
+	h.allowance = allowance + int(allowanceTime/h.cfg.PingEvery) + 1
 	for i := range h.cfg.Shards {
 		h.shards = append(h.shards, newShard(h, i))
 	}
@@ -77,46 +82,58 @@ func New(cfg Config, deps Deps) (*Hub, error) {
 
 // Run serves until ctx ends. Then it refuses new sockets, gives each client its
 // time to come back (nearest to the front first), closes, and returns when every
-// socket's goroutine has ended, at most DrainGrace later. It may run once.
+// goroutine has ended, at most DrainGrace and the store's last call later. It may
+// run once. An error says that sockets could not be read.
 func (h *Hub) Run(ctx context.Context) error {
-	// Shards, askers and readers outlive ctx by the farewell.
+	poller, err := newPoller()
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	h.poller = poller
+	// Everything else outlives ctx by the farewell.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	ending := make(chan struct{})
-	stopShards := make(chan struct{})
-	var readers, askers, shards sync.WaitGroup
+	ending, stopShards := make(chan struct{}), make(chan struct{})
+	var shards, readers, askers sync.WaitGroup
 	for _, s := range h.shards {
 		shards.Go(func() { s.run(stopShards) })
 	}
-	for range h.cfg.Askers {
-		askers.Go(func() { h.asker(work) })
-	}
-	askers.Go(func() { h.watch(work) })
-	askers.Go(func() { h.tellPresence(work) })
-	var door sync.WaitGroup
-	door.Go(func() {
-		// Handlers wait here for a moment; the goroutine that reads their socket
-		// starts outside of theirs, so that net/http frees its buffers.
+	broken := make(chan error, 1)
+	readers.Go(func() {
+		if err := poller.run(h); err != nil {
+			broken <- err
+		}
+	})
+	readers.Go(func() {
 		for {
 			select {
-			case a := <-h.arrivals:
-				readers.Go(func() { h.serve(work, a) })
+			case c := <-h.loners: // its handler waits, and must not start the goroutine
+				readers.Go(func() { h.readAlone(c) })
 			case <-ending:
 				return
 			}
 		}
 	})
+	for range h.cfg.Askers {
+		askers.Go(func() { h.asker(work) })
+	}
+	askers.Go(func() { h.watch(work) })
+	askers.Go(func() { h.tellPresence(work) })
 	h.open()
 
-	<-ctx.Done()
-	h.log.Info("draining", zap.Int64("sockets", h.sockets.Load()), zap.NamedError("cause", context.Cause(ctx)))
-	h.close() // after this no handler hands a socket over
+	select {
+	case <-ctx.Done():
+		h.log.Info("draining", zap.Int64("sockets", h.sockets.Load()), zap.NamedError("cause", context.Cause(ctx)))
+	case err = <-broken:
+		h.log.Error("sockets not read", zap.Error(err))
+	}
+	h.close() // from here on no handler hands a socket over
+	h.farewell()
+	// Every socket is closed, so that nothing is posted any more but answers.
 	close(ending)
-	door.Wait()
-	h.farewell(&readers)
+	poller.close()
+	readers.Wait()
 	h.watchers.Wait()
-	// The readers have ended, so that nothing is posted any more but answers.
-	h.settle()
 	cancel()
 	askers.Wait()
 	close(stopShards)
@@ -124,51 +141,32 @@ func (h *Hub) Run(ctx context.Context) error {
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.StoreTimeout)
 	defer done()
 	h.flushPresence(last)
-	return nil
+	return err
 }
 
-// farewell says goodbye to every client and waits for the readers to end. Who is
-// still there when DrainGrace is over is cut.
-func (h *Hub) farewell(readers *sync.WaitGroup) {
+// farewell says goodbye to every client and waits until all are gone. Who is still
+// there when DrainGrace is over is cut.
+func (h *Hub) farewell() {
 	plan := newSlots(int(h.sockets.Load()), h.cfg.DrainPerS)
 	for _, s := range h.shards {
 		s.notify(news{kind: newsDrain, slots: plan})
 	}
-	gone := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		readers.Wait()
-		close(gone)
-	})
-	defer wait.Wait()
 	grace := time.NewTimer(h.cfg.DrainGrace)
 	defer grace.Stop()
-	select {
-	case <-gone:
-	case <-grace.C:
-		h.log.Warn("sockets cut at the end of the grace", zap.Int64("sockets", h.sockets.Load()))
-		for _, s := range h.shards {
-			s.notify(news{kind: newsCut})
+	for h.sockets.Load() > 0 {
+		select {
+		case <-h.emptied:
+		case <-grace.C:
+			h.log.Warn("sockets cut at the end of the grace", zap.Int64("sockets", h.sockets.Load()))
+			h.cutAll()
 		}
 	}
 }
 
-// settle waits until every client's end has been seen by its shard, wherever the
-// client was on its way to, so that the line hears of all who are gone.
-func (h *Hub) settle() {
-	for {
-		for _, s := range h.shards {
-			done := make(chan struct{})
-			s.posts <- post{kind: postCall, call: func() {
-				s.read()
-				s.cutAll()
-				close(done)
-			}}
-			<-done
-		}
-		if h.alive.Load() == 0 {
-			return
-		}
+// cutAll has every shard cut its clients, and each client that comes over later.
+func (h *Hub) cutAll() {
+	for _, s := range h.shards {
+		s.notify(news{kind: newsCut})
 	}
 }
 
@@ -225,19 +223,6 @@ func (h *Hub) close() {
 	close(h.stopped)
 }
 
-// hand gives a socket to Run. If Run does not take sockets any more, it is closed.
-func (h *Hub) hand(a arrival) bool {
-	h.gate.RLock()
-	defer h.gate.RUnlock()
-	if !h.running {
-		h.rooms.leave(a.client.room)
-		closeConn(a.client.conn)
-		return false
-	}
-	h.arrivals <- a
-	return true
-}
-
 // claim counts a socket in, if there is room for one.
 func (h *Hub) claim() bool {
 	h.gate.RLock()
@@ -247,12 +232,21 @@ func (h *Hub) claim() bool {
 		return true
 	}
 	if running {
-		h.sockets.Add(-1)
+		h.release()
 	}
 	return false
 }
 
-func (h *Hub) release() { h.sockets.Add(-1) }
+// release counts a socket out.
+func (h *Hub) release() {
+	if h.sockets.Add(-1) > 0 {
+		return
+	}
+	select {
+	case h.emptied <- struct{}{}:
+	default: // said already
+	}
+}
 
 // Sockets is how many fans' sockets are open.
 func (h *Hub) Sockets() int { return int(h.sockets.Load()) }

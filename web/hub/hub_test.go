@@ -220,7 +220,7 @@ func startNode(t *testing.T, cfg Config, deps Deps) *node {
 }
 
 // until polls for a condition that comes true by itself.
-func until(t *testing.T, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -27,13 +27,12 @@ func (s *shard) people(r *room) *people {
 // opened takes a new socket over, and its identity if a cookie gave one.
 func (s *shard) opened(c *client, id identity) {
 	s.clients[c] = struct{}{}
-	s.h.alive.Add(1)
 	c.since, c.ping = s.wheel.at, s.wheel.at
 	if s.closing {
 		s.farewell(c, firstSlot)
 		return
 	}
-	if id.entry == "" {
+	if id.entry == "" { // no good cookie: it must say hello
 		s.wheel.plan(c, s.h.ticks(s.h.cfg.HelloTimeout))
 		return
 	}
@@ -43,6 +42,15 @@ func (s *shard) opened(c *client, id identity) {
 // hello makes c one of a person's tabs; if that person belongs to another shard,
 // c moves there. Only one shard ever knows of c.
 func (s *shard) hello(c *client, id identity) {
+	if id.entry == "" { // the cookie counts, if it was good
+		if c.person == nil {
+			s.end(c, CodeBadToken)
+			return
+		}
+		s.owe(c)
+		s.flush(c)
+		return
+	}
 	owner := s.h.shardOf(id.entry)
 	if owner == s {
 		s.attach(c, id)
@@ -58,7 +66,11 @@ func (s *shard) hello(c *client, id identity) {
 // attach makes c a tab of the person that id names, and tells it where it stands.
 func (s *shard) attach(c *client, id identity) {
 	s.clients[c] = struct{}{}
-	if s.closing {
+	switch {
+	case s.cutting:
+		s.cut(c)
+		return
+	case s.closing:
 		s.farewell(c, firstSlot)
 		return
 	}
@@ -210,7 +222,7 @@ func (s *shard) departed(r *room, gone []waitroom.Departure) {
 // over ends p's place or turn on all its tabs.
 func (s *shard) over(p *person, state waitroom.EntryState) {
 	code, closes := endCode(state, p.turn != nil)
-	p.state = state
+	p.state, p.leaving = state, false
 	for c := p.tabs; c != nil; {
 		next := c.next // c may be cut, and leave the list
 		c.owes |= owesEnded

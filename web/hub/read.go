@@ -1,200 +1,134 @@
 package hub
 
 import (
-	"context"
-	"errors"
-	"io"
+	"encoding/binary"
 	"net"
+	"syscall"
 	"time"
-
-	"github.com/gorilla/websocket"
-	"go.uber.org/zap"
 )
 
 const (
 	// allowance is how many messages, pings included, a peer may send in
-	// allowanceTime. A page sends one or two in all.
+	// allowanceTime, beside its answers to our pings. A page sends one or two in all.
 	allowance     = 100
 	allowanceTime = 10 * time.Second
-	// leaveTries is how often a place is given up before its holder must ask again.
-	leaveTries = 3
+	// readBuffer is what a reader reads at once; it is shared by all its sockets.
+	readBuffer = 4 << 10
 )
 
-// arrival is a socket that a handler hands to Run.
-type arrival struct {
-	client *client
-	ws     *websocket.Conn // nil for server-sent events
-	id     identity
+// hearing is what is known of a client by whoever reads from it.
+type hearing struct {
+	in    *inlet // nil while nothing is there in part
+	count int    // messages since began
+	began int64  // tick
+	deaf  bool   // a rule was broken: the rest is read and forgotten
 }
 
-// serve is a socket's one goroutine: it reads until the end, and never writes.
-func (h *Hub) serve(ctx context.Context, a arrival) {
-	c := a.client
-	defer func() {
-		h.rooms.leave(c.room)
-		h.release()
-	}()
-	c.home.posts <- post{kind: postOpened, client: c, hello: a.id}
-	if a.ws == nil {
-		h.drainPeer(c.conn)
-	} else {
-		h.listen(ctx, a)
+// hear takes in what a client sent. It is called by one goroutine at a time.
+func (h *Hub) hear(c *client, b []byte) {
+	now := h.now()
+	c.heard.Store(now)
+	r := &c.hearing
+	if r.deaf || c.sse {
+		return
 	}
-	c.home.posts <- post{kind: postGone, client: c}
-}
-
-// drainPeer reads and forgets until the connection ends.
-func (h *Hub) drainPeer(conn net.Conn) {
-	var b [64]byte
-	for {
-		if _, err := conn.Read(b[:]); err != nil {
-			return
-		}
+	in := r.in
+	if in == nil {
+		in = &inlet{}
 	}
-}
-
-// listen reads a WebSocket until it ends or breaks the rules. In the second case
-// it goes on reading, so that the peer is not reset before it sees the close frame.
-func (h *Hub) listen(ctx context.Context, a arrival) {
-	c, ws := a.client, a.ws
-	l := &listener{h: h, c: c, id: a.id, ws: ws}
-	ws.SetReadLimit(maxMessage)
-	ws.SetPongHandler(l.pong)
-	for {
-		kind, r, err := ws.NextReader()
-		if err != nil {
-			if closed, ok := errors.AsType[*websocket.CloseError](err); ok {
-				h.log.Debug("socket closed", zap.Int("code", closed.Code))
-				return
-			}
-			if _, ok := errors.AsType[net.Error](err); !ok && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				h.drainPeer(c.conn) // the library has sent the close frame for a broken rule
-			}
-			return
+	bad := in.feed(b, func(m heard) *Code {
+		if now-r.began > h.ticks(allowanceTime) {
+			r.began, r.count = now, 0
 		}
-		if code, ok := l.message(ctx, kind, r); !ok {
-			c.home.posts <- post{kind: postRefuse, client: c, code: code}
-			h.drainPeer(c.conn)
-			return
+		if r.count++; r.count > h.allowance {
+			return &CodeFlood
 		}
+		return h.obey(c, m)
+	})
+	r.in = nil
+	switch {
+	case bad != nil:
+		// The peer may still be sending: it must not be reset before it sees the
+		// close frame, so that what comes is read and forgotten.
+		r.deaf = true
+		c.home.posts <- post{kind: postRefuse, client: c, code: *bad}
+	case !in.empty():
+		r.in = in
 	}
 }
 
-// listener is what a reader remembers of its peer.
-type listener struct {
-	h     *Hub
-	c     *client
-	ws    *websocket.Conn
-	id    identity
-	count int   // messages since began
-	began int64 // tick
-}
-
-// pong notes the sign of life.
-func (l *listener) pong(string) error {
-	l.c.heard.Store(l.h.now())
+// obey does what one message wants; if the socket is to be closed for it, it
+// returns the code.
+func (h *Hub) obey(c *client, m heard) *Code {
+	switch m.op {
+	case opPong:
+		return nil
+	case opPing:
+		pong := appendHeader(nil, framePong, len(m.data))
+		c.home.posts <- post{kind: postFrame, client: c, frame: append(pong, m.data...)}
+		return nil
+	case opClose:
+		answer := Code{Code: codeNormal}
+		if len(m.data) >= 2 {
+			answer.Code = binary.BigEndian.Uint16(m.data)
+		}
+		c.home.posts <- post{kind: postClosed, client: c, code: answer}
+		return nil
+	case opBinary:
+		return &CodeBinary
+	}
+	msg, err := parseInbound(m.data)
+	if err != nil {
+		return &CodeBadData
+	}
+	switch msg.kind {
+	case inboundHello:
+		return h.greet(c, msg.token)
+	case inboundLeave:
+		c.home.posts <- post{kind: postLeave, client: c}
+	case inboundUnknown: // of a later version
+	}
 	return nil
 }
 
-// within is whether the peer keeps to its allowance.
-func (l *listener) within() bool {
-	now := l.h.now()
-	l.c.heard.Store(now)
-	if now-l.began > l.h.ticks(allowanceTime) {
-		l.began, l.count = now, 0
-	}
-	l.count++
-	return l.count <= allowance
-}
-
-// message reads and obeys one message; if it returns false, the socket is to be
-// closed with the code.
-func (l *listener) message(ctx context.Context, kind int, r io.Reader) (Code, bool) {
-	if !l.within() {
-		return CodeFlood, false
-	}
-	if kind != websocket.TextMessage {
-		return CodeBinary, false
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return CodeTooBig, false // the library has said so already, or the peer is gone
-	}
-	m, err := parseInbound(data)
-	if err != nil {
-		return CodeBadData, false
-	}
-	switch m.kind {
-	case inboundHello:
-		return l.hello(m.token)
-	case inboundLeave:
-		l.leave(ctx)
-	case inboundUnknown: // of a later version
-	}
-	return Code{}, true
-}
-
-// hello checks who speaks. Without a token the cookie counts, if it was good.
-func (l *listener) hello(token string) (Code, bool) {
+// greet checks who says hello. Without a token the cookie counts, if it was good.
+func (h *Hub) greet(c *client, token string) *Code {
+	var id identity
 	if token != "" {
-		id, err := l.h.identify(l.c.room.id, token)
+		var err error
+		if id, err = h.identify(c.room.id, token); err != nil {
+			return &CodeBadToken
+		}
+	}
+	c.home.posts <- post{kind: postHello, client: c, hello: id}
+	return nil
+}
+
+// readAlone reads one connection until it ends, in a goroutine of its own: the way
+// where the system tells us nothing of many sockets at once.
+func (h *Hub) readAlone(c *client) {
+	b := make([]byte, 256)
+	for {
+		n, err := c.conn.Read(b)
+		if n > 0 {
+			h.hear(c, b[:n])
+		}
 		if err != nil {
-			return CodeBadToken, false
-		}
-		l.id = id
-	}
-	if l.id.entry == "" {
-		return CodeBadToken, false
-	}
-	l.c.home.posts <- post{kind: postHello, client: l.c, hello: l.id}
-	return Code{}, true
-}
-
-// leave gives the place up. While the store does not answer the place stays, and
-// the page asks again.
-func (l *listener) leave(ctx context.Context) {
-	if l.id.entry == "" {
-		return
-	}
-	for try := range leaveTries {
-		call, cancel := context.WithTimeout(ctx, l.h.cfg.StoreTimeout)
-		err := l.h.deps.Line.Leave(call, l.c.room.id, l.id.entry)
-		cancel()
-		if err == nil {
-			l.c.home.posts <- post{kind: postLeft, client: l.c}
+			c.home.posts <- post{kind: postGone, client: c}
 			return
 		}
-		l.h.log.Warn("leave", zap.String("event", string(l.c.room.id)), zap.Int("attempt", try+1), zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Duration(try+1) * askAgain / 4):
-		}
 	}
 }
 
-// wire is the connection as the WebSocket library sees it. Once the socket is
-// open, what the library would write (pongs, close frames) goes to the shard, so
-// that a socket has one writer.
-type wire struct {
-	net.Conn
-	client *client
-	open   bool
-}
-
-// Write implements net.Conn.
-func (w *wire) Write(p []byte) (int, error) {
-	if !w.open {
-		return w.Conn.Write(p)
-	}
-	w.client.home.posts <- post{kind: postFrame, client: w.client, frame: append([]byte(nil), p...)}
-	return len(p), nil
-}
-
-// SetWriteDeadline implements net.Conn.
-func (w *wire) SetWriteDeadline(t time.Time) error {
-	if w.open {
+// fileOf is the connection's own file, or nil where it has none (TLS, pipes).
+func fileOf(conn net.Conn) syscall.RawConn {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
 		return nil
 	}
-	return w.Conn.SetWriteDeadline(t)
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
 }

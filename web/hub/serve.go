@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -106,24 +104,19 @@ func (h *Hub) originAllowed(r *http.Request) bool {
 	}
 }
 
-// openSocket makes the WebSocket and hands it to Run.
+// openSocket makes the WebSocket. The library's part ends with the handshake: what
+// it would keep for each socket is more than all that the hub keeps.
 func (h *Hub) openSocket(w http.ResponseWriter, r *http.Request, c *client, ev waitroom.Event, id identity) bool {
-	var conn *wire
 	up := h.upgrader
 	up.Error = func(w http.ResponseWriter, r *http.Request, _ int, reason error) {
 		h.log.Debug("no handshake", zap.Error(reason))
 		h.deps.Refuse(w, r, http.StatusBadRequest, "invalid", 0)
 	}
-	ws, err := up.Upgrade(hijacker{w, func(nc net.Conn) net.Conn {
-		conn = &wire{Conn: nc, client: c}
-		return conn
-	}}, r, nil)
+	ws, err := up.Upgrade(w, r, nil)
 	if err != nil {
 		return false // answered, or the peer is gone
 	}
-	conn.open = true // from here on only the shard writes
-	h.adopt(c, conn.Conn, ev, id)
-	return h.hand(arrival{client: c, ws: ws, id: id})
+	return h.adopt(c, ws.NetConn(), ev, id)
 }
 
 // openEvents takes the connection for server-sent events: from then on it is like
@@ -149,27 +142,17 @@ func (h *Hub) openEvents(w http.ResponseWriter, r *http.Request, c *client, ev w
 		return false
 	}
 	_ = conn.SetDeadline(time.Time{})
-	h.adopt(c, conn, ev, id)
-	if c.raw != nil {
-		limitSilence(c.raw, h.cfg.PongWait)
-	}
-	return h.hand(arrival{client: c, id: id})
+	return h.adopt(c, conn, ev, id)
 }
 
-// adopt readies the connection for a life in the hub.
-func (h *Hub) adopt(c *client, conn net.Conn, ev waitroom.Event, id identity) {
-	c.conn = conn
-	if sc, ok := conn.(syscall.Conn); ok {
-		if raw, err := sc.SyscallConn(); err == nil {
-			c.raw = raw
-		}
-	}
+// adopt takes the connection into the hub. It is false if the hub takes no more.
+func (h *Hub) adopt(c *client, conn net.Conn, ev waitroom.Event, id identity) bool {
+	c.conn, c.raw = conn, fileOf(conn)
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(h.cfg.SendBuffer) // else the kernel's own, larger bound holds
 	}
-	c.room = h.rooms.enter(ev)
-	if said := c.room.said.Load(); !said.pressing() {
-		c.notice = said.number
+	if c.sse && c.raw != nil {
+		limitSilence(c.raw, h.cfg.PongWait)
 	}
 	c.heard.Store(h.now())
 	c.home = h.shards[h.turn.Add(1)%uint64(len(h.shards))]
@@ -177,27 +160,28 @@ func (h *Hub) adopt(c *client, conn net.Conn, ev waitroom.Event, id identity) {
 		c.home = h.shardOf(id.entry)
 	}
 	c.owner.Store(c.home)
+
+	h.gate.RLock()
+	defer h.gate.RUnlock()
+	if !h.running {
+		closeConn(conn)
+		return false
+	}
+	c.room = h.rooms.enter(ev)
+	if said := c.room.said.Load(); !said.pressing() {
+		c.notice = said.number
+	}
+	c.home.posts <- post{kind: postOpened, client: c, hello: id}
+	if !h.poller.add(c) {
+		h.loners <- c
+	}
+	return true
 }
 
 // comeBack is when somebody refused for now may try again; spread, so that not
 // all do at once.
 func (h *Hub) comeBack() time.Duration {
 	return 2*time.Second + rand.N(8*time.Second)
-}
-
-// hijacker hands the upgrader a connection of ours in place of the server's.
-type hijacker struct {
-	http.ResponseWriter
-	wrap func(net.Conn) net.Conn
-}
-
-// Hijack implements http.Hijacker.
-func (j hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(j.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	return j.wrap(conn), rw, nil
 }
 
 // refuse is the plain answer to a request that gets no socket.

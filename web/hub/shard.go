@@ -37,10 +37,11 @@ type postKind int
 const (
 	postOpened postKind = iota // a new socket
 	postHello                  // it said who it is
-	postLeft                   // it gave its place up
-	postFrame                  // the library wants a control frame written
+	postLeave                  // it gives its place up
+	postFrame                  // an answer to its ping
 	postRefuse                 // it broke the rules; close with code
-	postGone                   // its reader has ended
+	postClosed                 // it sent a close frame, of its own or for ours
+	postGone                   // its connection has ended
 	postAnswer                 // the line answered
 	postCall                   // the hub wants a function run, after all posts before
 )
@@ -104,6 +105,7 @@ type shard struct {
 	backlog []*client // to be served as soon as there is nothing more urgent
 	waning  []*person // without sockets, in the order they went
 	closing bool      // a drain has begun
+	cutting bool      // its grace is over
 	pen     pen
 	buf     []byte // where messages are put together
 	tmp     []byte // where one message is put together before its frame
@@ -219,6 +221,7 @@ func (s *shard) read() {
 		case newsDrain:
 			s.drain(n.slots)
 		case newsCut:
+			s.cutting = true
 			s.cutAll()
 		}
 	}
@@ -237,16 +240,21 @@ func (s *shard) take(p post) {
 	case postOpened:
 		s.opened(c, p.hello)
 		return
-	case postHello, postLeft, postFrame, postRefuse, postGone: // of a client; see below
+	case postHello, postLeave, postFrame, postRefuse, postGone, postClosed: // of a client; see below
 	}
 	if owner := c.owner.Load(); owner != s {
 		// A reader's posts all come through its client's first shard and keep their order.
 		owner.notify(news{kind: newsPost, post: p})
 		return
 	}
-	if p.kind == postGone {
+	switch {
+	case p.kind == postGone:
 		s.cut(c)
-		return
+	case p.kind == postClosed && !c.done:
+		s.end(c, p.code) // nothing, if this is the answer to ours
+		if c.stuck == 0 {
+			s.cut(c) // the server hangs up first
+		}
 	}
 	if c.done || c.endBy != 0 {
 		return // too late: nothing follows a close frame
@@ -254,19 +262,16 @@ func (s *shard) take(p post) {
 	switch p.kind {
 	case postHello:
 		s.hello(c, p.hello)
-	case postLeft:
+	case postLeave:
 		if c.person != nil {
-			s.over(c.person, waitroom.EntryLeft)
+			c.person.leaving = true
+			s.ask(c.person)
 		}
 	case postFrame:
 		s.enqueue(c, p.frame)
-		if p.frame[0]&opcodeMask == opClose {
-			c.endBy = s.wheel.at + s.h.ticks(lingering)
-			s.wheel.plan(c, s.h.ticks(lingering))
-		}
 		s.flush(c)
 	case postRefuse:
 		s.end(c, p.code)
-	case postOpened, postAnswer, postCall, postGone: // done above
+	case postOpened, postAnswer, postCall, postGone, postClosed: // done above
 	}
 }

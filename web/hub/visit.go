@@ -64,6 +64,9 @@ func (s *shard) visit(c *client) {
 // owe notes what c is to be told now and returns the ticks until the next visit.
 func (s *shard) owe(c *client) int64 {
 	p := c.person
+	if p.leaving {
+		s.ask(p) // the last try failed
+	}
 	if p.state != waitroom.EntryWaiting {
 		if c.owes&(owesAdmitted|owesEnded) == 0 {
 			c.owes |= owesNotice // something to say, so that no proxy hangs up
@@ -284,8 +287,10 @@ func (s *shard) cut(c *client) {
 	c.done, c.due, c.queue, c.rest = true, 0, nil, nil
 	s.detach(c)
 	delete(s.clients, c)
-	s.h.alive.Add(-1)
+	s.h.poller.remove(c)
 	closeConn(c.conn)
+	s.h.rooms.leave(c.room)
+	s.h.release()
 }
 
 func (s *shard) cutAll() {
