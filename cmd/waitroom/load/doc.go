@@ -41,14 +41,13 @@
 //     next one came, admitted came, or the user stopped looking; position_age_front
 //     is the same for positions up to 1,000.
 //   - admission_to_token: from the promotion by the store's clock to the token in
-//     hand. The token's iat gives the second. Its expires_at is the promotion plus
-//     claim_ttl; where claim_ttl is whole seconds, the milliseconds of expires_at
-//     are the promotion's. It is left out where expires_at never shows milliseconds
-//     or where more than one in twenty would come out negative. For a target that is
-//     not on this machine, the clocks' difference is estimated from the event's
-//     now, and the report states it.
-//   - admission_to_token_at_most: token in hand less iat, up to a second too much;
-//     a true bound when the milliseconds are not to be had.
+//     hand, where the service tells the promotion's milliseconds (admitted_at beside
+//     the entry token) and they lie in the token's iat. Who was away by choice is
+//     left out. For a target that is not on this machine, the clocks' difference is
+//     estimated from the event's now, and the report states it.
+//   - admission_to_token_at_most, admission_to_token_at_least: token in hand less
+//     iat, and a second less than that: the promotion came in between, so these are
+//     true bounds where the milliseconds are not told.
 //   - seats, reservation, payment, payment_outcome: each from the wish to the
 //     definite answer, retries included; the outcome from the wish to pay.
 //   - own_lag: how late this tool's own timers ran. If it is large, the figures are

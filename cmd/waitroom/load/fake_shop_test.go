@@ -174,7 +174,7 @@ func (f *fake) live(w http.ResponseWriter, r *http.Request) {
 			m = map[string]any{"type": "position", "position": f.position(e), "waiting": len(f.line)}
 		case e.state == stateAdmitted && !told:
 			told = true
-			m = map[string]any{"type": "admitted", "entry_token": e.token, "expires_at": f.expires(e)}
+			m = map[string]any{"type": "admitted", "entry_token": e.token, "expires_at": f.expires(e), "admitted_at": stamp(e.admissionMS)}
 		}
 		f.mu.Unlock()
 		f.gate.RUnlock()

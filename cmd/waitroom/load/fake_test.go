@@ -57,6 +57,7 @@ type fake struct {
 	line    []*fakeEntry
 	inside  int
 	carry   float64
+	recent  []int64           // promotions of the last second, unix ms
 	sold    map[string]string // seat to reservation
 	bought  map[string]*fakeReservation
 	answers map[string][]byte // by idempotency key
@@ -160,18 +161,27 @@ func (f *fake) tick() {
 			f.carry = min(f.carry, rate/10)
 		}
 		for ; f.carry >= 1 && len(f.line) > 0; f.carry-- {
+			now := time.Now().UnixMilli()
+			if f.breach != tooFast {
+				f.recent = slices.DeleteFunc(f.recent, func(at int64) bool { return at <= now-1000 })
+				if float64(len(f.recent)) >= f.rate*1.1 {
+					f.carry = 0
+					break
+				}
+				f.recent = append(f.recent, now)
+			}
 			if f.maxActive > 0 && f.inside >= f.maxActive && f.breach != crowded {
 				f.carry = 0
 				break
 			}
-			f.promote()
+			f.promote(now)
 		}
 		f.mu.Unlock()
 		f.gate.RUnlock()
 	}
 }
 
-func (f *fake) promote() {
+func (f *fake) promote(now int64) {
 	at := 0
 	if f.breach == lifo {
 		at = len(f.line) - 1
@@ -179,7 +189,7 @@ func (f *fake) promote() {
 	e := f.line[at]
 	f.line = slices.Delete(f.line, at, at+1)
 	f.inside++
-	e.state, e.admissionMS, e.jti = stateAdmitted, time.Now().UnixMilli(), "j-"+e.id
+	e.state, e.admissionMS, e.jti = stateAdmitted, now, "j-"+e.id
 	if f.breach == oneJTI {
 		e.jti = "j"
 	}
@@ -232,13 +242,17 @@ func (f *fake) view(e *fakeEntry) map[string]any {
 	case stateWaiting:
 		v["position"] = f.position(e)
 	case stateAdmitted:
-		v["entry_token"], v["expires_at"] = e.token, f.expires(e)
+		v["entry_token"], v["expires_at"], v["admitted_at"] = e.token, f.expires(e), stamp(e.admissionMS)
 	}
 	return v
 }
 
 func (f *fake) expires(e *fakeEntry) string {
-	return time.UnixMilli(e.admissionMS).Add(fakeClaim).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return stamp(e.admissionMS + fakeClaim.Milliseconds())
+}
+
+func stamp(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 // byPlace finds who holds a place token; the caller holds mu.

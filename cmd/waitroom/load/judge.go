@@ -14,8 +14,7 @@ type limits struct {
 	maxActive  int
 	perUser    int
 	sessionTTL time.Duration
-	claimTTL   time.Duration // 0: not known
-	opensAt    int64         // unix seconds; 0: no set time
+	opensAt    int64 // unix seconds; 0: no set time
 	rates      []rateSeen
 }
 
@@ -112,23 +111,18 @@ func judgeCap(t *tally, facts []fact, l limits) {
 }
 
 // checkWindows looks at every window of a second, not only the clock's own seconds:
-// where claim_ttl is known, a promotion's millisecond is expires_at less claim_ttl.
+// where the service tells the milliseconds of its promotions.
 func checkWindows(t *tally, facts []fact, l limits) {
-	if l.claimTTL == 0 || len(l.rates) == 0 {
-		t.note(promiseCap, "checked by the clock's own seconds only: claim_ttl is not known (--operator-token)")
+	if len(l.rates) == 0 {
 		return
 	}
 	var at []int64
 	for _, f := range facts {
-		if f.IAT == 0 {
-			continue
+		if f.Promoted > 0 {
+			at = append(at, f.Promoted)
+		} else if f.IAT > 0 {
+			t.note(promiseCap, "some are checked by the clock's own seconds only: the service does not tell a promotion's milliseconds (admitted_at)")
 		}
-		ms := f.Expires - l.claimTTL.Milliseconds()
-		if ms/1000 != f.IAT {
-			t.note(promiseCap, "checked by the clock's own seconds only: expires_at is not iat and claim_ttl to the millisecond")
-			return
-		}
-		at = append(at, ms)
 	}
 	slices.Sort(at)
 	first := 0

@@ -133,26 +133,26 @@ func TestJudgeSeats(t *testing.T) {
 func TestToToken(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
-	in := func(lag time.Duration, frac int64) fact {
-		admitted := time.UnixMilli(1005_000 + frac)
-		return fact{
-			IAT: 1005, Expires: admitted.Add(5 * time.Minute).UnixMilli(), Prompt: true,
-			Admitted: admitted.Add(lag).Sub(start).Microseconds(),
-		}
+	in := func(lag time.Duration, ms int64) fact {
+		return fact{IAT: 1005, Promoted: 1005_000 + ms, Prompt: true, Admitted: (5_000+ms)*1000 + lag.Microseconds()}
 	}
 	h := newHistograms()
 	require.Empty(t, toToken(h, []fact{in(40*time.Millisecond, 250), in(40*time.Millisecond, 0)}, start, 0))
 	require.InDelta(t, 40, h.latencies()[mToToken].P50, 0.1)
 	require.InDelta(t, 290, h.latencies()[mToTokenAtMost].Max, 1)
+	require.Zero(t, int(h.latencies()[mToTokenAtLeast].Max))
 
+	untold := in(1500*time.Millisecond, 250)
+	untold.Promoted = 0
 	h = newHistograms()
-	require.Contains(t, toToken(h, []fact{in(40*time.Millisecond, 0)}, start, 0), "no milliseconds")
+	require.Contains(t, toToken(h, []fact{untold}, start, 0), "does not tell")
 	require.NotContains(t, h.latencies(), mToToken)
-	require.Contains(t, h.latencies(), mToTokenAtMost)
+	require.InDelta(t, 1750, h.latencies()[mToTokenAtMost].Max, 2)
+	require.InDelta(t, 750, h.latencies()[mToTokenAtLeast].Max, 1)
 
 	h = newHistograms()
-	require.Contains(t, toToken(h, []fact{in(-40*time.Millisecond, 250)}, start, 0), "only the bound")
-	require.Empty(t, toToken(newHistograms(), []fact{in(-40*time.Millisecond, 250)}, start, time.Second), "the clocks' difference counts")
+	require.Empty(t, toToken(h, []fact{in(-40*time.Millisecond, 250)}, start, time.Second))
+	require.InDelta(t, 960, h.latencies()[mToToken].Max, 1, "the clocks' difference counts")
 	away := in(time.Minute, 250)
 	away.Prompt = false
 	h = newHistograms()
@@ -227,11 +227,11 @@ func TestTooManyServerErrorsAreNotOK(t *testing.T) {
 // A second that straddles two of the clock's own is a window like any other.
 func TestJudgeWindows(t *testing.T) {
 	t.Parallel()
-	l := limits{rates: []rateSeen{{at: 90, rate: 10}, {at: 130, rate: 10}}, claimTTL: time.Minute}
+	l := limits{rates: []rateSeen{{at: 90, rate: 10}, {at: 130, rate: 10}}}
 	at := func(ms ...int64) (facts []fact) {
 		for _, m := range ms {
 			for range 8 {
-				facts = append(facts, fact{IAT: m / 1000, Expires: m + 60_000, Admitted: 1, End: endStays})
+				facts = append(facts, fact{IAT: m / 1000, Promoted: m, Admitted: 1, End: endStays})
 			}
 		}
 		return facts
@@ -239,8 +239,10 @@ func TestJudgeWindows(t *testing.T) {
 	require.Zero(t, judged(t, promiseCap, at(100_900, 101_900), l).Broken)
 	require.Positive(t, judged(t, promiseCap, at(100_900, 101_100), l).Broken, "16 in 200 ms, 8 in each second")
 	rough := at(100_900, 101_100)
-	rough[3].Expires -= 950
+	for i := range rough {
+		rough[i].Promoted = 0
+	}
 	v := judged(t, promiseCap, rough, l)
-	require.Zero(t, v.Broken, "milliseconds that do not fit prove nothing")
+	require.Zero(t, v.Broken)
 	require.NotEmpty(t, v.Notes)
 }

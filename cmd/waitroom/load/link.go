@@ -15,7 +15,7 @@ type link struct {
 	sock   *socket
 	tries  int       // failed in a row
 	backAt time.Time // no new socket before
-	want   time.Time // since when one is wanted
+	want   time.Time // since when the next one is tried for; zero while there is one
 	hello  int64     // when the hello of a socket that has said nothing yet was sent
 	had    bool      // there was one before
 	absent bool      // away by the user's own doing
@@ -88,7 +88,7 @@ func (u *user) heard(m message) {
 		u.link.hello, u.link.had = 0, true
 	}
 	if m.Type == typeAdmitted {
-		u.admit(m.EntryToken, m.ExpiresAt, !u.link.absent)
+		u.admit(m.turn(), !u.link.absent)
 	}
 	if m.Type == typePosition {
 		u.link.absent = false
@@ -127,9 +127,6 @@ func (u *user) comeBack(after time.Duration) {
 // connect waits for its moment, then tries once to open a socket; where that fails
 // it asks entries/me, so that nobody misses a turn for want of a socket.
 func (u *user) connect(ctx context.Context, until time.Time) (message, error) {
-	if u.link.want.IsZero() {
-		u.link.want = time.Now()
-	}
 	if until.Before(u.link.backAt) {
 		if err := pause(ctx, time.Until(until)); err != nil {
 			return message{}, err
@@ -138,6 +135,9 @@ func (u *user) connect(ctx context.Context, until time.Time) (message, error) {
 	}
 	if err := pause(ctx, time.Until(u.link.backAt)); err != nil {
 		return message{}, err
+	}
+	if u.link.want.IsZero() {
+		u.link.want = time.Now()
 	}
 	var err error
 	u.live.calls.Add(1)
@@ -215,7 +215,7 @@ func (u *user) askPlace(ctx context.Context) (message, error) {
 		u.serverFault("bad_answer", "entries/me: %.200s", a.body)
 		return message{}, nil
 	case p.inside() && p.EntryToken != "":
-		u.admit(p.EntryToken, p.ExpiresAt, !u.link.absent)
+		u.admit(p.turn(), !u.link.absent)
 		return message{Type: typeAdmitted}, nil
 	case p.waits() && p.Position != nil:
 		return message{Type: typePosition, Position: *p.Position}, nil

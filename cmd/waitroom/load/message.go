@@ -14,6 +14,7 @@ type message struct {
 	Position      int64     `json:"position"`
 	EntryToken    string    `json:"entry_token"`
 	ExpiresAt     time.Time `json:"expires_at"`
+	AdmittedAt    time.Time `json:"admitted_at"`
 	ReservationID string    `json:"reservation_id"`
 	Status        string    `json:"status"`
 	Reason        string    `json:"reason"`
@@ -61,7 +62,18 @@ type place struct {
 	PlaceToken string    `json:"place_token"`
 	EntryToken string    `json:"entry_token"`
 	ExpiresAt  time.Time `json:"expires_at"`
+	AdmittedAt time.Time `json:"admitted_at"`
 }
+
+// turn is an entry token and what comes with it. The contract does not fix at, the
+// promotion by the store's clock with its milliseconds: a service may tell it.
+type turn struct {
+	token       string
+	expires, at time.Time
+}
+
+func (p place) turn() turn   { return turn{p.EntryToken, p.ExpiresAt, p.AdmittedAt} }
+func (m message) turn() turn { return turn{m.EntryToken, m.ExpiresAt, m.AdmittedAt} }
 
 // The states of an entry that matter here.
 const (

@@ -47,7 +47,7 @@ func Run(ctx context.Context, c Config, live io.Writer) (*Report, error) {
 	}
 	l, _ := w.known()
 	c.Checks.PerUser = l.perUser
-	p := &parent{config: c, live: live, watcher: w, start: time.Now().Add(startDelay), hist: newHistograms(), tally: newTally()}
+	p := &parent{config: c, live: &sharedWriter{w: live}, watcher: w, start: time.Now().Add(startDelay), hist: newHistograms(), tally: newTally()}
 	p.progress = make([]Counts, c.Workers)
 	err := p.run(ctx)
 	return p.report(ctx, err)
@@ -66,6 +66,18 @@ type parent struct {
 	progress []Counts // guarded by mu, as all below: the last of each worker
 	facts    []fact
 	sum      result
+}
+
+// sharedWriter lets the parent and what its workers complain about share one writer.
+type sharedWriter struct {
+	mu sync.Mutex
+	w  io.Writer // guarded by mu
+}
+
+func (s *sharedWriter) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
 }
 
 // run starts the workers, shows their progress, and waits until all have reported.

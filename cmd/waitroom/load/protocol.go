@@ -79,6 +79,7 @@ type fact struct {
 	Admitted int64  `json:"ad,omitempty"` // the entry token was in hand
 	IAT      int64  `json:"i,omitempty"`  // unix seconds
 	Expires  int64  `json:"x,omitempty"`  // expires_at, unix milliseconds
+	Promoted int64  `json:"m,omitempty"`  // admitted_at, unix milliseconds, if it was told and fits iat
 	Prompt   bool   `json:"p,omitempty"`  // was there when admitted: the token's lag is the service's
 	JTI      string `json:"j,omitempty"`
 	Waiting  int64  `json:"w,omitempty"`  // the last sign that it waited

@@ -3,7 +3,6 @@ package load
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ const (
 	mPositionAge      = "position_age"
 	mPositionAgeFront = "position_age_front"
 	mToToken          = "admission_to_token"
+	mToTokenAtLeast   = "admission_to_token_at_least"
 	mToTokenAtMost    = "admission_to_token_at_most"
 	mSeats            = "seats"
 	mReservation      = "reservation"
@@ -29,7 +29,7 @@ const (
 // metrics is the order in which they are shown.
 var metrics = []string{
 	mJoin, mConnect, mFirstPosition, mPositionAge, mPositionAgeFront, mToToken,
-	mToTokenAtMost, mSeats, mReservation, mPayment, mOutcome, mOwnLag,
+	mToTokenAtLeast, mToTokenAtMost, mSeats, mReservation, mPayment, mOutcome, mOwnLag,
 }
 
 // histograms hold microseconds, up to an hour, to three digits. They are safe for
@@ -95,13 +95,6 @@ func (h *histograms) add(encoded map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// take moves other's histograms here; other must not be used any more.
-func (h *histograms) take(other *histograms) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	maps.Copy(h.byName, other.byName)
 }
 
 // seconds is a duration from seconds.

@@ -110,7 +110,7 @@ func (u *user) join(ctx context.Context) bool {
 		u.show(*p.Position)
 	}
 	if p.EntryToken != "" {
-		u.admit(p.EntryToken, p.ExpiresAt, true)
+		u.admit(p.turn(), true)
 	}
 	return true
 }
@@ -208,21 +208,24 @@ func (u *user) gap() {
 }
 
 // admit takes the entry token, once; another one for the same person is a breach.
-func (u *user) admit(token string, expires time.Time, prompt bool) {
+func (u *user) admit(t turn, prompt bool) {
 	if u.token != "" {
-		u.tally.check(promiseGrant, token == u.token, "user %d, entry %s: a second entry token, other bytes than the first", u.fact.User, u.fact.Entry)
+		u.tally.check(promiseGrant, t.token == u.token, "user %d, entry %s: a second entry token, other bytes than the first", u.fact.User, u.fact.Entry)
 		return
 	}
 	now := u.clock.now()
-	p, err := parseToken(token)
+	p, err := parseToken(t.token)
 	if err == nil {
 		err = p.claims.faults(u.spec.Config.Event)
 	}
 	u.tally.check(promiseGrant, err == nil, "user %d, entry %s: entry token: %v", u.fact.User, u.fact.Entry, err)
 	u.gap()
-	u.token = token
+	u.token = t.token
 	u.fact.Admitted, u.fact.IAT, u.fact.JTI = now, p.claims.IAT, p.claims.JTI
-	u.fact.Expires, u.fact.Prompt = expires.UnixMilli(), prompt
+	u.fact.Expires, u.fact.Prompt = t.expires.UnixMilli(), prompt
+	if t.at.Unix() == p.claims.IAT {
+		u.fact.Promoted = t.at.UnixMilli()
+	}
 }
 
 // hold looks around inside, still listening.

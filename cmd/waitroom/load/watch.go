@@ -99,7 +99,6 @@ func (w *watcher) askLimits(ctx context.Context) error {
 		Burst      int    `json:"burst"`
 		MaxActive  int    `json:"max_active"`
 		SessionTTL string `json:"session_ttl"`
-		ClaimTTL   string `json:"claim_ttl"`
 		Tickets    struct {
 			PerUser int `json:"per_user"`
 		} `json:"tickets"`
@@ -121,7 +120,6 @@ func (w *watcher) askLimits(ctx context.Context) error {
 	fill(&w.limits.maxActive, s.MaxActive)
 	fill(&w.limits.perUser, s.Tickets.PerUser)
 	w.limits.sessionTTL, _ = time.ParseDuration(s.SessionTTL) // zero is the careful value
-	w.limits.claimTTL, _ = time.ParseDuration(s.ClaimTTL)     // likewise
 	return nil
 }
 
