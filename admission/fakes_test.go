@@ -105,14 +105,14 @@ func (f *fakeStore) Eval(ctx context.Context, script string, _ []string, args ..
 	return cmd
 }
 
-type noScript struct{}
+type noScriptError struct{}
 
-func (noScript) Error() string { return "NOSCRIPT no matching script" }
-func (noScript) RedisError()   {}
+func (noScriptError) Error() string { return "NOSCRIPT no matching script" }
+func (noScriptError) RedisError()   {}
 
 func (f *fakeStore) EvalSha(ctx context.Context, _ string, _ []string, _ ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(noScript{})
+	cmd.SetErr(noScriptError{})
 	return cmd
 }
 

@@ -97,7 +97,7 @@ func TestPlannedStopHandsOverInOneTry(t *testing.T) {
 		a.stop()
 		<-a.done
 		require.Equal(t, stopped, time.Now(), "it waits for nothing")
-		time.Sleep(DefaultTick)
+		time.Sleep(DefaultTick + time.Millisecond)
 		require.Len(t, b.led(), 1)
 		require.LessOrEqual(t, b.won[0].Sub(stopped), DefaultTick)
 		require.Greater(t, b.led()[0].Fence, a.led()[0].Fence)
@@ -251,6 +251,7 @@ func TestLeaseConfigIsChecked(t *testing.T) {
 func TestLeaseOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		// A lease far longer than the test: whoever follows follows a release.
 		cfg := LeaseConfig{Prefix: "lease", TTL: time.Minute, Retry: 10 * time.Millisecond}
 		a := stand(t, cfg, rdb)

@@ -20,6 +20,7 @@ import (
 func TestSharedKeysAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		got := make([]*Keys, 16)
 		errs := make([]error, len(got))
 		var wg sync.WaitGroup
@@ -82,6 +83,7 @@ func fixed(s PoolStats) Pool { return Pool{Stats: func() PoolStats { return s }}
 func TestPoolBoardSumsAllNodes(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		leader, busy, third := NewPoolBoard(rdb, "b", "leader"), NewPoolBoard(rdb, "b", "busy"), NewPoolBoard(rdb, "b", "third")
 		_, err := leader.Usage(t.Context(), sells())
 		require.ErrorContains(t, err, "not read yet")
@@ -112,6 +114,7 @@ func TestPoolBoardSumsAllNodes(t *testing.T) {
 func TestPoolBoardKnowsOldAndBrokenFigures(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		b := NewPoolBoard(rdb, "b", "reader")
 		now := rdb.Time(t.Context()).Val().UnixMilli()
 		put := func(node string, age time.Duration, figure string) {
@@ -153,6 +156,7 @@ func TestPoolBoardKnowsOldAndBrokenFigures(t *testing.T) {
 func TestPoolBoardRunPublishesMeansAndSignsOff(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		var (
 			mu   sync.Mutex
 			n    int
@@ -231,6 +235,7 @@ func TestFiguresGrowOldWhileTheStoreIsAway(t *testing.T) {
 func TestReportsReachEveryNode(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		taking, leading := NewReports(rdb, "r"), NewReports(rdb, "r")
 		_, err := leading.Usage(t.Context(), sells())
 		require.ErrorContains(t, err, "not read yet")
@@ -267,6 +272,7 @@ func TestReportRefusesWhatIsNoUsage(t *testing.T) {
 func TestReportsAgeByTheStoresClock(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		r := NewReports(rdb, "r")
 		now := rdb.Time(t.Context()).Val().UnixMilli()
 		require.NoError(t, rdb.HSet(t.Context(), reportsKey("r"),
@@ -295,6 +301,7 @@ func TestReportsAgeByTheStoresClock(t *testing.T) {
 func TestBulletinReachesThoseWhoStandBy(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		b := NewBulletin(rdb, "c")
 		_, ok := b.hear(t.Context())
 		require.False(t, ok)
