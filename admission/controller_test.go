@@ -385,7 +385,6 @@ func TestABurstIsCalledForWhereTheRateAloneIsNobody(t *testing.T) {
 	})
 }
 
-// logged runs the loop on a log that can be read.
 func TestLogSpeaksOfChangesOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
