@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -283,8 +284,8 @@ func testPages() fstest.MapFS {
 	}
 }
 
-func newRig(t testing.TB, change ...func(*Config, *Deps)) *rig {
-	t.Helper()
+func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
+	tb.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	r := &rig{
 		line: &fakeLine{}, ops: &fakeOperations{}, tickets: &fakeTickets{}, load: &fakeLoad{}, logs: logs,
@@ -307,7 +308,7 @@ func newRig(t testing.TB, change ...func(*Config, *Deps)) *rig {
 		f(&cfg, &deps)
 	}
 	s, err := New(cfg, deps)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	r.Server = s
 	return r
 }
@@ -320,9 +321,7 @@ type call struct {
 
 func (c call) with(pairs ...string) call {
 	headers := map[string]string{}
-	for k, v := range c.headers {
-		headers[k] = v
-	}
+	maps.Copy(headers, c.headers)
 	for i := 0; i < len(pairs); i += 2 {
 		headers[pairs[i]] = pairs[i+1]
 	}
@@ -330,9 +329,9 @@ func (c call) with(pairs ...string) call {
 	return c
 }
 
-func (r *rig) do(t testing.TB, c call) *httptest.ResponseRecorder {
-	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), c.method, "http://wait.example"+c.path, bytes.NewReader([]byte(c.body)))
+func (r *rig) do(tb testing.TB, c call) *httptest.ResponseRecorder {
+	tb.Helper()
+	req := httptest.NewRequestWithContext(tb.Context(), c.method, "http://wait.example"+c.path, bytes.NewReader([]byte(c.body)))
 	if c.body == "" {
 		req.Body, req.ContentLength = http.NoBody, 0
 	} else {
@@ -350,12 +349,12 @@ func (r *rig) do(t testing.TB, c call) *httptest.ResponseRecorder {
 	return w
 }
 
-func problemIn(t testing.TB, w *httptest.ResponseRecorder) problem {
-	t.Helper()
-	require.Equal(t, mimeProblem, w.Header().Get("Content-Type"), "body: %s", w.Body)
+func problemIn(tb testing.TB, w *httptest.ResponseRecorder) problem {
+	tb.Helper()
+	require.Equal(tb, mimeProblem, w.Header().Get("Content-Type"), "body: %s", w.Body)
 	var p problem
 	dec := json.NewDecoder(w.Body)
 	dec.DisallowUnknownFields()
-	require.NoError(t, dec.Decode(&p))
+	require.NoError(tb, dec.Decode(&p))
 	return p
 }

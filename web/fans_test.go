@@ -14,11 +14,11 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
-func fieldsOf(t testing.TB, w *httptest.ResponseRecorder) map[string]any {
-	t.Helper()
-	require.Equal(t, mimeJSON, w.Header().Get("Content-Type"), "%s", w.Body)
+func fieldsOf(tb testing.TB, w *httptest.ResponseRecorder) map[string]any {
+	tb.Helper()
+	require.Equal(tb, "application/json", w.Header().Get("Content-Type"), "%s", w.Body)
 	var m map[string]any
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &m))
+	require.NoError(tb, json.Unmarshal(w.Body.Bytes(), &m))
 	return m
 }
 

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	placeCookie      = "waitroom_place_"
-	entryCookie      = "waitroom_entry_"
-	headerEntryToken = "X-Entry-Token"
+	placeCookie = "waitroom_place_"
+	entryCookie = "waitroom_entry_"
+	entryHeader = "X-Entry-Token"
 	// placeCookieAge outlives the browser and any wait.
 	placeCookieAge = 30 * 24 * time.Hour
 )
@@ -53,7 +53,7 @@ func placeToken(r *http.Request, event waitroom.EventID) string {
 // then the cookie. A site may use Authorization for tokens of its own, so one that
 // is none of ours does not hide a good cookie.
 func (s *Server) entryPass(r *http.Request, event waitroom.EventID) (waitroom.Pass, error) {
-	if t := r.Header.Get(headerEntryToken); t != "" {
+	if t := r.Header.Get(entryHeader); t != "" {
 		return s.deps.Passes.Verify(t, event)
 	}
 	found := waitroom.ErrTokenRequired
@@ -78,7 +78,7 @@ func (s *Server) person(r *http.Request, event waitroom.EventID) (string, error)
 	if err == nil {
 		return pass.Subject, nil
 	}
-	if r.Header.Get(headerEntryToken) != "" ||
+	if r.Header.Get(entryHeader) != "" ||
 		!errors.Is(err, waitroom.ErrTokenInvalid) && !errors.Is(err, waitroom.ErrTokenRequired) {
 		return "", err
 	}
@@ -120,7 +120,7 @@ func foreign(err error) error {
 }
 
 func (s *Server) setCookie(c echo.Context, name, value string, age time.Duration) {
-	c.SetCookie(&http.Cookie{
+	c.SetCookie(&http.Cookie{ //nolint:gosec // Secure follows the address: over plain http a browser would drop it
 		Name: name, Value: value, Path: "/", MaxAge: max(1, int(age.Seconds())),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		Secure: strings.HasPrefix(s.cfg.PublicURL, "https:") || c.Scheme() == "https",

@@ -185,9 +185,9 @@ func TestOpenAPIIsWhole(t *testing.T) {
 	require.Len(t, doc.Components.Schemas.Code.Enum, len(codes), "a code that nobody says")
 }
 
-func atoi(t testing.TB, s string) int {
-	t.Helper()
+func atoi(tb testing.TB, s string) int {
+	tb.Helper()
 	var n int
-	require.NoError(t, json.Unmarshal([]byte(s), &n))
+	require.NoError(tb, json.Unmarshal([]byte(s), &n))
 	return n
 }
