@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// newEventCommand groups the operator's commands; each is one call of the ops API.
+func newEventCommand() *cobra.Command {
+	var target, token string
+	client := func() (*opsClient, error) { return newOpsClient(target, token) }
+	cmd := &cobra.Command{
+		Use: "event", Short: "Operate events of a running service",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("unknown command %q; see waitroom event --help", args[0]))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.PersistentFlags().StringVar(&target, "target", "http://127.0.0.1:8080", "`URL` of the service")
+	cmd.PersistentFlags().StringVar(&token, "operator-token", os.Getenv("WAITROOM_OPERATOR_TOKEN"), "operator `TOKEN` (or WAITROOM_OPERATOR_TOKEN)")
+	cmd.PersistentFlags().Lookup("operator-token").DefValue = "" // never printed by --help
+	cmd.AddCommand(
+		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventAuditCommand(client),
+		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
+		eventStateCommand(client, "pause", "Let nobody in; joining goes on", waitroom.Paused),
+		eventStateCommand(client, "resume", "Go on after a pause", waitroom.Open),
+		eventStateCommand(client, "drain", "Let nobody join; the line empties", waitroom.Draining),
+		eventStateCommand(client, "close", "End the event", waitroom.Closed),
+	)
+	return cmd
+}
+
+// eventRow is what the commands print of an event.
+type eventRow struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	State    string  `json:"state"`
+	RatePerS float64 `json:"rate_per_s"`
+	Waiting  int64   `json:"waiting"`
+	Inside   int64   `json:"inside"`
+}
+
+func printEvents(cmd *cobra.Command, rows ...eventRow) error {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "EVENT\tSTATE\tRATE/S\tWAITING\tINSIDE\tNAME")
+	for _, e := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%g\t%d\t%d\t%s\n", e.ID, e.State, e.RatePerS, e.Waiting, e.Inside, e.Name)
+	}
+	return w.Flush()
+}
+
+type clientFunc func() (*opsClient, error)
+
+// wantArgs wants exactly the named arguments.
+func wantArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return usage(fmt.Errorf("%s wants %d arguments %v, not %d", cmd.CommandPath(), len(names), names, len(args)))
+		}
+		return nil
+	}
+}
+
+func eventListCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List all events", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Events []eventRow `json:"events"`
+			}
+			if err := c.call(cmd.Context(), http.MethodGet, "", nil, &out); err != nil {
+				return err
+			}
+			return printEvents(cmd, out.Events...)
+		},
+	}
+}
+
+func eventCreateCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "create FILE", Short: "Create the events of a YAML file", Args: wantArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			planned, err := eventsFile(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			var rows []eventRow
+			for _, p := range planned {
+				body, err := p.body()
+				if err != nil {
+					return err
+				}
+				var row eventRow
+				if err := c.call(cmd.Context(), http.MethodPost, "", body, &row); err != nil {
+					return fmt.Errorf("event %s: %w", p.settings.ID, err)
+				}
+				rows = append(rows, row)
+			}
+			return printEvents(cmd, rows...)
+		},
+	}
+}
+
+// body is the event as the ops API takes it.
+func (p plannedEvent) body() (map[string]any, error) {
+	raw, err := json.Marshal(p.settings)
+	if err != nil {
+		return nil, err
+	}
+	var body map[string]any
+	if err := json.Unmarshal(raw, &body); err != nil {
+		return nil, err
+	}
+	if p.state != "" {
+		body["state"] = p.state
+	}
+	return body, nil
+}
+
+func eventRateCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "rate EVENT PER_SECOND", Short: "Set how many are let in a second", Args: wantArgs("EVENT", "PER_SECOND"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rate, err := strconv.ParseFloat(args[1], 64)
+			if err != nil {
+				return usage(fmt.Errorf("PER_SECOND: %q is no number", args[1]))
+			}
+			return patchEvent(cmd, client, args[0], map[string]any{"rate_per_s": rate})
+		},
+	}
+}
+
+func eventStateCommand(client clientFunc, verb, short string, state waitroom.State) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " EVENT", Short: short, Args: wantArgs("EVENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return patchEvent(cmd, client, args[0], map[string]any{"state": state})
+		},
+	}
+}
+
+func patchEvent(cmd *cobra.Command, client clientFunc, event string, change map[string]any) error {
+	c, err := client()
+	if err != nil {
+		return err
+	}
+	var row eventRow
+	if err := c.call(cmd.Context(), http.MethodPatch, "/"+url.PathEscape(event), change, &row); err != nil {
+		return err
+	}
+	return printEvents(cmd, row)
+}
+
+func eventAuditCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "audit EVENT", Short: "Print who changed what, and when, one JSON object a line", Args: wantArgs("EVENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Records []json.RawMessage `json:"records"`
+			}
+			if err := c.call(cmd.Context(), http.MethodGet, "/"+url.PathEscape(args[0])+"/audit", nil, &out); err != nil {
+				return err
+			}
+			var faults []error
+			for _, record := range out.Records {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), string(record))
+				faults = append(faults, err)
+			}
+			return errors.Join(faults...)
+		},
+	}
+}

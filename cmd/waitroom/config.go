@@ -1,0 +1,290 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// serveConfig is everything that `serve` can be told, by a flag, an environment
+// variable (WAITROOM_ and the flag's name in capitals), or a key of the YAML
+// file that --config names; the first of these three that says it wins.
+type serveConfig struct {
+	Addr          string   // HOST:PORT to listen on; port 0 picks one
+	PublicURL     string   // where fans reach us, and the tokens' issuer; default: the address
+	Origins       []string // more origins that may open sockets and use the API from their pages
+	Redis         string   // URL of the line's store; empty: embedded
+	Database      string   // postgres:// URL; empty: SQLite in Data
+	Data          string   // directory of the embedded database
+	Keys          string   // file or directory of signing keys; empty: made once, shared through the store
+	OperatorToken string   // for /v1/ops and /console; empty: random, printed once
+	SiteKey       string   // for the site's own backend; empty: nobody has one
+	Payments      string   // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
+	Preset        string   // a ready-made event to start with
+	Events        string   // YAML file of events to create where they do not exist
+	Roles         []string // which parts of the service this process runs
+	Limits        bool     // rate limits
+	LogFormat     string   // json or console
+}
+
+// Roles of a process.
+const (
+	roleLine      = "line"      // fans: joins, positions, sockets, the gate
+	roleAdmission = "admission" // stands for the lease of the admission loop
+	roleTicket    = "ticket"    // sells
+	roleWorker    = "worker"    // relays the outbox, pays
+)
+
+// setting is one key of the configuration: its flag, its default, its help.
+type setting struct {
+	name, byDefault, help string
+}
+
+// settings lists every key, in the order of --help and of the README's table.
+var settings = []setting{
+	{"addr", "127.0.0.1:8080", "`HOST:PORT` to listen on; port 0 picks a free one"},
+	{"public-url", "", "`URL` where fans reach the service, and the tokens' issuer (default: the address)"},
+	{"origins", "", "comma-separated `URLs` of more origins allowed on sockets and for cross-site pages"},
+	{"redis", "", "`URL` of Redis: redis://, rediss://, redis+sentinel://, redis+cluster:// (default: embedded)"},
+	{"database", "", "`URL` of PostgreSQL: postgres://… (default: SQLite in the data directory)"},
+	{"data", "data", "`DIR` of the embedded database"},
+	{"keys", "", "`PATH` of a key file or a directory of them (default: made once and shared through the store)"},
+	{"operator-token", "", "`TOKEN` for the console and the ops API (default: random, printed once)"},
+	{"site-key", "", "`KEY` of the protected site's own backend (default: none)"},
+	{"payments", "", "`URL` of a payment provider that waitroom sandbox serves (default: one in the process)"},
+	{"preset", "", "`NAME` of a ready-made event to start with: " + strings.Join(presetNames(), ", ")},
+	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
+	{"roles", "line,admission,ticket,worker", "comma-separated `ROLES` of this process"},
+	{"limits", "on", "rate limits, `on|off`; on the embedded default loopback addresses are exempt"},
+	{"log-format", "console", "`json|console`"},
+}
+
+// envPrefix starts every environment variable of ours.
+const envPrefix = "WAITROOM_"
+
+// addServeFlags declares the flags of serve, and --config beside them.
+func addServeFlags(flags *pflag.FlagSet) {
+	for _, s := range settings {
+		flags.String(s.name, s.byDefault, s.help)
+	}
+	flags.String("config", "", "YAML `FILE` with these same keys")
+}
+
+// loadServeConfig gathers defaults, file, environment and flags, in growing
+// weight. Every fault is found, and named with where it stands; all are the
+// caller's (exit status 2).
+func loadServeConfig(flags *pflag.FlagSet, environ []string) (serveConfig, error) {
+	k := koanf.New("/")
+	defaults := map[string]any{}
+	for _, s := range settings {
+		defaults[s.name] = s.byDefault
+	}
+	_ = k.Load(confmap.Provider(defaults, ""), nil) // a plain map cannot fail
+
+	fromEnv, path, err := environment(environ)
+	if err != nil {
+		return serveConfig{}, err
+	}
+	if flags.Changed("config") {
+		path = flags.Lookup("config").Value.String()
+	}
+	if path != "" {
+		fromFile, err := configFile(path)
+		if err != nil {
+			return serveConfig{}, err
+		}
+		_ = k.Load(confmap.Provider(fromFile, ""), nil)
+	}
+	_ = k.Load(confmap.Provider(fromEnv, ""), nil)
+	fromFlags := map[string]any{}
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "config" {
+			fromFlags[f.Name] = f.Value.String()
+		}
+	})
+	_ = k.Load(confmap.Provider(fromFlags, ""), nil)
+	return readServeConfig(k)
+}
+
+// environment picks our variables; an unknown one is a fault, but for those that
+// an orchestrator sets for a service of this name.
+func environment(environ []string) (values map[string]any, config string, err error) {
+	values = map[string]any{}
+	var faults []error
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || strings.HasPrefix(rest, "PORT") || strings.HasPrefix(rest, "SERVICE_") {
+			continue
+		}
+		key := strings.ReplaceAll(strings.ToLower(rest), "_", "-")
+		switch {
+		case key == "config":
+			config = value
+		case slices.ContainsFunc(settings, func(s setting) bool { return s.name == key }):
+			values[key] = value
+		default:
+			faults = append(faults, fmt.Errorf("environment variable %s is unknown", name))
+		}
+	}
+	return values, config, errors.Join(faults...)
+}
+
+// configFile reads the YAML file; an unknown key is a fault.
+func configFile(path string) (map[string]any, error) {
+	k := koanf.New("/")
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return nil, fmt.Errorf("config file %s: %w", path, err)
+	}
+	values := map[string]any{}
+	var faults []error
+	for key, value := range k.Raw() {
+		if !slices.ContainsFunc(settings, func(s setting) bool { return s.name == key }) {
+			faults = append(faults, fmt.Errorf("config file %s: key %q is unknown", path, key))
+			continue
+		}
+		switch v := value.(type) {
+		case []any:
+			parts := make([]string, len(v))
+			for i, part := range v {
+				parts[i] = fmt.Sprint(part)
+			}
+			values[key] = strings.Join(parts, ",")
+		case bool: // YAML reads a bare on or off as a boolean
+			values[key] = map[bool]string{true: "on", false: "off"}[v]
+		case map[string]any, nil:
+			faults = append(faults, fmt.Errorf("config file %s: key %q wants a plain value", path, key))
+		default:
+			values[key] = fmt.Sprint(v)
+		}
+	}
+	return values, errors.Join(faults...)
+}
+
+// readServeConfig turns the gathered words into a configuration and checks them.
+func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
+	c := serveConfig{
+		Addr: k.String("addr"), PublicURL: strings.TrimRight(k.String("public-url"), "/"), Origins: list(k.String("origins")),
+		Redis: k.String("redis"), Database: k.String("database"), Data: k.String("data"),
+		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
+		Payments: k.String("payments"),
+		Preset:   k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
+		Limits: k.String("limits") == "on", LogFormat: k.String("log-format"),
+	}
+	faults := []error{
+		oneOf("limits", k.String("limits"), "on", "off"),
+		oneOf("log-format", c.LogFormat, "json", "console"),
+		checkAddr(c.Addr),
+		checkURL("redis", c.Redis, "redis", "rediss", "redis+sentinel", "redis+cluster"),
+		checkURL("database", c.Database, "postgres", "postgresql"),
+		checkOrigin("public-url", c.PublicURL),
+		checkOrigin("payments", c.Payments),
+		checkPath("keys", c.Keys),
+		checkPath("events", c.Events),
+	}
+	for _, origin := range c.Origins {
+		faults = append(faults, checkOrigin("origins", origin))
+	}
+	if len(c.Roles) == 0 {
+		faults = append(faults, errors.New("roles: at least one of line, admission, ticket, worker"))
+	}
+	for _, role := range c.Roles {
+		faults = append(faults, oneOf("roles", role, roleLine, roleAdmission, roleTicket, roleWorker))
+	}
+	if c.Preset != "" {
+		faults = append(faults, oneOf("preset", c.Preset, presetNames()...))
+	}
+	if c.Redis != "" { // the embedded default may have any secret: it is for trying
+		faults = append(faults, checkSecret("operator-token", c.OperatorToken), checkSecret("site-key", c.SiteKey))
+	}
+	if c.Redis == "" && len(c.Roles) < 4 {
+		faults = append(faults, errors.New("roles: the embedded store serves one process; parts that run apart need --redis"))
+	}
+	return c, errors.Join(faults...)
+}
+
+// has tells whether this process plays a role.
+func (c serveConfig) has(role string) bool { return slices.Contains(c.Roles, role) }
+
+// list splits at commas and drops blanks.
+func list(s string) []string {
+	var out []string
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, strings.TrimRight(part, "/"))
+		}
+	}
+	return out
+}
+
+func oneOf(key, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s: %q is none of %s", key, value, strings.Join(allowed, ", "))
+}
+
+func checkAddr(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("addr: %q is no HOST:PORT", addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("addr: port %q is no number from 0 to 65535", port)
+	}
+	return nil
+}
+
+func checkURL(key, value string, schemes ...string) error {
+	if value == "" {
+		return nil
+	}
+	u, err := url.Parse(value)
+	if err != nil || !slices.Contains(schemes, u.Scheme) || (u.Host == "" && u.Query().Get("host") == "") {
+		// The value itself may hold a password: it is not repeated.
+		return fmt.Errorf("%s: wants a URL such as %s://host:port", key, schemes[0])
+	}
+	return nil
+}
+
+func checkOrigin(key, value string) error {
+	if value == "" {
+		return nil
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%s: %q wants the form https://host or https://host:port", key, value)
+	}
+	return nil
+}
+
+// minSecret is the least length of a secret beside real servers: 8 characters.
+const minSecret = 8
+
+func checkSecret(key, value string) error {
+	if value != "" && len(value) < minSecret {
+		return fmt.Errorf("%s: wants at least %d characters", key, minSecret)
+	}
+	return nil
+}
+
+func checkPath(key, path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}

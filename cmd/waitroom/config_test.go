@@ -1,0 +1,141 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// parse runs flags, environment and an optional file through the loader.
+func parse(t *testing.T, args, environ []string) (serveConfig, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	addServeFlags(flags)
+	require.NoError(t, flags.Parse(args))
+	return loadServeConfig(flags, environ)
+}
+
+func writeFile(t *testing.T, name, body string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(body), 0o600))
+	return path
+}
+
+func TestServeConfig(t *testing.T) {
+	t.Parallel()
+
+	t.Run("no words at all give the embedded default", func(t *testing.T) {
+		t.Parallel()
+		c, err := parse(t, nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, serveConfig{
+			Addr: "127.0.0.1:8080", Data: "data", Limits: true, LogFormat: "console",
+			Roles: []string{roleLine, roleAdmission, roleTicket, roleWorker},
+		}, c)
+	})
+
+	t.Run("a flag beats a variable, and a variable beats the file", func(t *testing.T) {
+		t.Parallel()
+		path := writeFile(t, "c.yaml", "addr: 127.0.0.1:1\ndata: from-file\nlimits: off\nroles: [line, admission, ticket, worker]\norigins: [https://a.example, https://b.example]\n")
+		c, err := parse(t, []string{"--config", path, "--addr", "127.0.0.1:3"},
+			[]string{"WAITROOM_ADDR=127.0.0.1:2", "WAITROOM_LOG_FORMAT=json", "HOME=/root"})
+		require.NoError(t, err)
+		require.Equal(t, "127.0.0.1:3", c.Addr)
+		require.Equal(t, "from-file", c.Data)
+		require.Equal(t, "json", c.LogFormat)
+		require.False(t, c.Limits)
+		require.Equal(t, []string{"https://a.example", "https://b.example"}, c.Origins)
+	})
+
+	t.Run("the file may be named by the environment", func(t *testing.T) {
+		t.Parallel()
+		c, err := parse(t, nil, []string{"WAITROOM_CONFIG=" + writeFile(t, "c.yaml", "site-key: some-key\n")})
+		require.NoError(t, err)
+		require.Equal(t, "some-key", c.SiteKey)
+	})
+
+	t.Run("an orchestrator's own variables are left alone", func(t *testing.T) {
+		t.Parallel()
+		_, err := parse(t, nil, []string{"WAITROOM_PORT=tcp://10.0.0.1:80", "WAITROOM_PORT_80_TCP=x", "WAITROOM_SERVICE_HOST=10.0.0.1"})
+		require.NoError(t, err)
+	})
+}
+
+func TestServeConfigFaults(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name, want string
+		args, env  []string
+		file       string
+	}{
+		{name: "unknown variable", env: []string{"WAITROOM_ADRESS=x"}, want: "WAITROOM_ADRESS is unknown"},
+		{name: "unknown key", file: "adress: x\n", want: `key "adress" is unknown`},
+		{name: "nested key", file: "redis: {host: x}\n", want: `key "redis" wants a plain value`},
+		{name: "broken file", file: "a: [\n", want: "config file"},
+		{name: "addr without port", args: []string{"--addr", "localhost"}, want: "addr:"},
+		{name: "port too large", args: []string{"--addr", ":70000"}, want: "addr: port"},
+		{name: "redis scheme", args: []string{"--redis", "http://h:1"}, want: "redis: wants a URL"},
+		{name: "database scheme", args: []string{"--database", "mysql://h:1"}, want: "database: wants a URL"},
+		{name: "role", args: []string{"--roles", "line,cook"}, want: `roles: "cook" is none of`},
+		{name: "no role", args: []string{"--roles", ","}, want: "roles: at least one"},
+		{name: "roles apart on the embedded store", args: []string{"--roles", "line"}, want: "need --redis"},
+		{name: "limits", args: []string{"--limits", "maybe"}, want: "limits:"},
+		{name: "log format", args: []string{"--log-format", "xml"}, want: "log-format:"},
+		{name: "origin with a path", args: []string{"--origins", "https://a.example/x"}, want: "origins:"},
+		{name: "public url", args: []string{"--public-url", "ftp://a"}, want: "public-url:"},
+		{name: "preset", args: []string{"--preset", "nope"}, want: "preset:"},
+		{name: "missing events file", args: []string{"--events", "/does/not/exist"}, want: "events:"},
+		{name: "short operator token", args: []string{"--redis", "redis://h:1", "--operator-token", "short"}, want: "operator-token: wants at least"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			args := row.args
+			if row.file != "" {
+				args = append(args, "--config", writeFile(t, "c.yaml", row.file))
+			}
+			_, err := parse(t, args, row.env)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+func TestSecretsAreNotRepeatedInFaults(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"mysql://u:hunter22@h", "postgres://u:hunter22@ho st/%zz"} {
+		_, err := parse(t, []string{"--database", value}, nil)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hunter22")
+	}
+}
+
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	for _, name := range presetNames() {
+		planned, err := preset(name)
+		require.NoError(t, err)
+		require.NotEmpty(t, planned)
+	}
+}
+
+func TestEventsFileFaults(t *testing.T) {
+	t.Parallel()
+	rows := []struct{ name, body, want string }{
+		{"no events", "event: []\n", `key "event" is unknown`},
+		{"empty list", "events: []\n", "at least one"},
+		{"unknown setting", "events: [{id: a, colour: red}]\n", "colour"},
+		{"two faults, both named", "events: [{id: A B, rate_per_s: -1}]\n", "rate_per_s"},
+		{"wrong type", "events: [{id: a, burst: many}]\n", "burst"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parseEvents("test", []byte(row.body))
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/hub"
+)
+
+// ears hands on to the hub what the view hears, and remembers the events, so that
+// a store that was lost can be told of them again. The hub is set before the view
+// runs.
+type ears struct {
+	hub *hub.Hub
+
+	mu sync.Mutex // guards the fields below
+	// known are the events as they were heard of last; gone are those of them that
+	// are no more, as long as it is not sure that the store still has its data.
+	known, gone map[waitroom.EventID]waitroom.Event
+}
+
+// Admitted hands on.
+func (e *ears) Admitted(id waitroom.EventID, grants []waitroom.Grant) { e.hub.Admitted(id, grants) }
+
+// Departed hands on.
+func (e *ears) Departed(id waitroom.EventID, gone []waitroom.Departure) { e.hub.Departed(id, gone) }
+
+// Forgotten hands on.
+func (e *ears) Forgotten(id waitroom.EventID) { e.hub.Forgotten(id) }
+
+// Changed hands on, and remembers.
+func (e *ears) Changed(ev waitroom.Event) {
+	e.remember(ev)
+	e.hub.Changed(ev)
+}
+
+// reasonDeleted is what the view says of an event that is no more.
+const reasonDeleted = "deleted"
+
+func (e *ears) remember(ev waitroom.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.known == nil {
+		e.known, e.gone = make(map[waitroom.EventID]waitroom.Event), make(map[waitroom.EventID]waitroom.Event)
+	}
+	if before, ok := e.known[ev.ID]; ok && ev.Reason == reasonDeleted {
+		e.gone[ev.ID] = before
+		delete(e.known, ev.ID)
+		return
+	}
+	e.known[ev.ID] = ev
+	delete(e.gone, ev.ID)
+}
+
+// believe is called while the store has its data: what is gone was deleted.
+func (e *ears) believe() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.gone)
+}
+
+// events are all that a store which lost its data should have.
+func (e *ears) events() []waitroom.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append(slices.Collect(maps.Values(e.known)), slices.Collect(maps.Values(e.gone))...)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// opsClient calls the ops API of a running service.
+type opsClient struct {
+	target string // base URL
+	token  string // operator token
+	http   *http.Client
+}
+
+// opsTimeout bounds one call.
+const opsTimeout = 10 * time.Second
+
+func newOpsClient(target, token string) (*opsClient, error) {
+	if err := checkOrigin("target", target); err != nil {
+		return nil, usage(err)
+	}
+	if token == "" {
+		return nil, usage(errors.New("operator-token: wants the token that serve was started with (or WAITROOM_OPERATOR_TOKEN)"))
+	}
+	return &opsClient{target: target, token: token, http: &http.Client{Timeout: opsTimeout}}, nil
+}
+
+// problem is the part of a refusal that an operator needs.
+type problem struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+	Title  string `json:"title"`
+	Errors []struct {
+		Field  string `json:"field"`
+		Detail string `json:"detail"`
+	} `json:"errors"`
+}
+
+func (p problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	for _, e := range p.Errors {
+		text += "; " + e.Field + ": " + e.Detail
+	}
+	return p.Code + ": " + text
+}
+
+// call sends one request below /v1/ops/events and decodes the answer into out.
+func (c *opsClient) call(ctx context.Context, method, path string, body, out any) error {
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return usage(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.target+"/v1/ops/events"+path, reader)
+	if err != nil {
+		return usage(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s cannot be reached: %w", c.target, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("answer of %s: %w", c.target, err)
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		var p problem
+		if json.Unmarshal(raw, &p) != nil || p.Code == "" {
+			return fmt.Errorf("%s answered %s: %s", c.target, res.Status, strings.TrimSpace(string(raw[:min(len(raw), 200)])))
+		}
+		if res.StatusCode == http.StatusUnprocessableEntity {
+			return usage(p)
+		}
+		return p
+	}
+	if out == nil || len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("answer of %s: %w", c.target, err)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web"
+)
+
+// plan is what a start wants to exist.
+type plan struct {
+	events []plannedEvent
+	// onlyIfEmpty is true for the demo: it is made when the store holds no event.
+	onlyIfEmpty bool
+}
+
+// readPlan reads the preset and the events file; without either it is the demo.
+func readPlan(cfg serveConfig) (plan, error) {
+	var p plan
+	if cfg.Preset != "" {
+		events, err := preset(cfg.Preset)
+		if err != nil {
+			return plan{}, err
+		}
+		p.events = append(p.events, events...)
+	}
+	if cfg.Events != "" {
+		events, err := eventsFile(cfg.Events)
+		if err != nil {
+			return plan{}, err
+		}
+		p.events = append(p.events, events...)
+	}
+	if len(p.events) == 0 {
+		events, err := preset(demoPreset)
+		return plan{events: events, onlyIfEmpty: true}, err
+	}
+	return p, nil
+}
+
+// planter makes the planned events, and makes again whatever this node knows of
+// when the store has lost everything. The people come back by their receipts.
+type planter struct {
+	s    *service
+	ears *ears
+}
+
+const (
+	// plantedKey marks a store that has been planted; a store without it is new, or
+	// has lost its data.
+	plantedKey   = keyPrefix + ":planted"
+	plantEvery   = time.Second
+	plantTimeout = 5 * time.Second
+	// plantedBy is who the audit trail names.
+	plantedBy = "serve"
+)
+
+// plant makes the planned events that the store does not have.
+func (s *service) plant(ctx context.Context, p plan) error {
+	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
+	defer cancel()
+	if p.onlyIfEmpty {
+		events, err := s.line.Events(ctx)
+		if err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
+		if len(events) > 0 {
+			p.events = nil
+		}
+	}
+	for _, planned := range p.events {
+		if err := s.planter.create(ctx, planned.settings, planned.state); err != nil {
+			return err
+		}
+	}
+	events, err := s.line.Events(ctx)
+	if err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	for _, ev := range events {
+		s.planter.ears.remember(ev)
+	}
+	return s.planter.mark(ctx)
+}
+
+func (p *planter) create(ctx context.Context, settings waitroom.Settings, state waitroom.State) error {
+	// What is sold comes first: an event that is open has its seats.
+	if catalogue, sells := web.Catalogue(settings); sells && p.s.store != nil {
+		if err := p.s.store.Put(ctx, string(settings.ID), catalogue); err != nil {
+			return fmt.Errorf("seats of event %s: %w", settings.ID, err)
+		}
+	}
+	_, err := p.s.line.Create(ctx, settings, state, plantedBy)
+	if err != nil && !errors.Is(err, waitroom.ErrExists) {
+		return fmt.Errorf("event %s: %w", settings.ID, err)
+	}
+	return nil
+}
+
+func (p *planter) mark(ctx context.Context) error {
+	return p.s.rdb.Set(ctx, plantedKey, time.Now().UTC().Format(time.RFC3339), 0).Err()
+}
+
+// Run looks for the mark until ctx ends, and plants anew where it is gone.
+func (p *planter) Run(ctx context.Context) error {
+	ticker := time.NewTicker(plantEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := p.replant(ctx); err != nil && ctx.Err() == nil {
+			p.s.log.Warn("events not planted anew", zap.Error(err))
+		}
+	}
+}
+
+func (p *planter) replant(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
+	defer cancel()
+	there, err := p.s.rdb.Exists(ctx, plantedKey).Result()
+	if err != nil {
+		return nil //nolint:nilerr // a store that is away is looked at again; others say so
+	}
+	if there > 0 {
+		p.ears.believe()
+		return nil
+	}
+	known := p.ears.events()
+	for _, ev := range known {
+		if err := p.create(ctx, ev.Settings, ev.State); err != nil {
+			return err
+		}
+	}
+	p.s.log.Warn("store had lost its data: events planted anew", zap.Int("events", len(known)))
+	return p.mark(ctx)
+}

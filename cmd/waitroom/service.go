@@ -1,0 +1,260 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/admission"
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web"
+	"github.com/waitroom-dev/waitroom/web/hub"
+	"github.com/waitroom-dev/waitroom/web/pages"
+)
+
+// keyPrefix begins every key of ours in the store.
+const keyPrefix = "wr"
+
+// service is one process of the installation, built and not yet running.
+type service struct {
+	cfg       serveConfig
+	log       *zap.Logger
+	node      string // this process's name among those that share the store
+	publicURL string
+	token     string // the operator's
+	metrics   *prometheus.Registry
+	rdb       redis.UniversalClient
+	planter   *planter
+	sampler   sampler
+
+	keys       *admission.Keys
+	passes     *admission.Passes
+	line       *waitroom.Line
+	view       *waitroom.View
+	hub        *hub.Hub
+	controller *admission.Controller
+	board      *admission.PoolBoard
+	reports    *admission.Reports
+	db         *ticket.DB
+	store      *ticket.Store
+
+	front, back, base []runner
+	closers           []func() error
+}
+
+// blueprint is what a service is built from.
+type blueprint struct {
+	cfg      serveConfig
+	plan     plan
+	keys     *admission.Keys // the operator's own; nil: made and shared
+	listener net.Listener
+}
+
+// build opens the stores, makes every component and connects them. On an error
+// everything opened so far is closed again.
+func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) {
+	s := &service{
+		cfg: b.cfg, keys: b.keys, log: log, node: rand.Text()[:8], metrics: prometheus.NewRegistry(),
+		publicURL: cmp.Or(b.cfg.PublicURL, "http://"+b.listener.Addr().String()),
+		token:     cmp.Or(b.cfg.OperatorToken, rand.Text()),
+	}
+	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, step := range []func(context.Context) error{
+		s.openStore, s.openKeys, s.buildTickets, s.buildLine, s.buildAdmission,
+		func(ctx context.Context) error { return s.plant(ctx, b.plan) },
+		func(context.Context) error { return s.buildWeb(b.listener) },
+	} {
+		if err := step(ctx); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// close ends what run does not: the connections, last opened first.
+func (s *service) close() {
+	for _, closer := range slices.Backward(s.closers) {
+		if err := closer(); err != nil {
+			s.log.Warn("close", zap.Error(err))
+		}
+	}
+	s.closers = nil
+}
+
+func (s *service) openStore(ctx context.Context) error {
+	if s.cfg.Redis == "" {
+		s.log.Warn("embedded store: for trying, tests and small events on one machine; a real event takes --redis and --database")
+		embedded, err := startEmbeddedRedis()
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, func() error { embedded.close(); return nil })
+		s.base = append(s.base, embedded.Run)
+		s.rdb = embedded.client()
+	} else {
+		rdb, err := redisClient(s.cfg.Redis)
+		if err != nil {
+			return usage(err)
+		}
+		s.rdb = rdb
+	}
+	s.closers = append(s.closers, s.rdb.Close)
+	return reachRedis(ctx, s.rdb)
+}
+
+// openKeys finds the keys: the operator's own; or on the embedded default a file
+// beside the database, so that receipts outlive the store; or the store's, which
+// all nodes share.
+func (s *service) openKeys(ctx context.Context) (err error) {
+	issuer := s.publicURL
+	switch {
+	case s.keys != nil:
+	case s.cfg.Redis == "":
+		if _, err := sqliteURL(s.cfg.Data); err != nil { // makes the directory
+			return err
+		}
+		if s.keys, err = admission.KeepKeys(filepath.Join(s.cfg.Data, "keys.json")); err != nil {
+			return err
+		}
+	default:
+		s.log.Warn("keys are kept in the store, where whoever reads it can sign; --keys takes your own")
+		if s.keys, err = admission.SharedKeys(ctx, s.rdb, keyPrefix); err != nil {
+			return err
+		}
+		s.back = append(s.back, func(ctx context.Context) error { return s.keys.KeepShared(ctx, s.rdb, keyPrefix, s.log) })
+	}
+	if s.cfg.PublicURL == "" && s.cfg.Redis != "" {
+		if issuer, err = sharedIssuer(ctx, s.rdb, issuer); err != nil {
+			return err
+		}
+	}
+	s.passes, err = admission.NewPasses(s.keys, issuer)
+	return err
+}
+
+// sharedIssuer is the issuer of instances that were not told a public URL: the
+// address of the first, so that all mint and accept the same tokens.
+func sharedIssuer(ctx context.Context, rdb redis.UniversalClient, own string) (string, error) {
+	key := keyPrefix + ":issuer"
+	if err := rdb.SetNX(ctx, key, own, 0).Err(); err != nil {
+		return "", fmt.Errorf("issuer: %w", err)
+	}
+	issuer, err := rdb.Get(ctx, key).Result()
+	if err != nil {
+		return "", fmt.Errorf("issuer: %w", err)
+	}
+	return issuer, nil
+}
+
+// sells tells whether this process needs the database.
+func (s *service) sells() bool { return s.cfg.has(roleTicket) || s.cfg.has(roleWorker) }
+
+func (s *service) buildLine(context.Context) (err error) {
+	s.line, err = waitroom.New(waitroom.Config{
+		Prefix: keyPrefix, Node: s.node, ReceiptKeys: s.keys.ReceiptKeys(), SubjectKey: s.keys.SubjectKey(),
+	}, s.rdb, s.log)
+	if err != nil {
+		return err
+	}
+	ears := &ears{}
+	s.planter = &planter{s: s, ears: ears}
+	if s.view, err = waitroom.NewView(s.line, ears); err != nil {
+		return err
+	}
+	s.back = append(s.back, s.view.Run, s.planter.Run)
+	s.hub, err = hub.New(hub.Config{Origins: append([]string{s.publicURL}, s.cfg.Origins...)}, hub.Deps{
+		Line: s.line, Presence: s.line, View: s.view, Passes: s.passes, Ping: s.line.Ping,
+		SeatsLeft: s.seatsLeft, Sample: s.sample, Refuse: web.Refuse,
+		Log: s.log, Registerer: s.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	ears.hub = s.hub
+	s.front = append(s.front, s.hub.Run)
+	return s.followOutcomes()
+}
+
+func (s *service) seatsLeft(event waitroom.EventID) (int64, bool) {
+	if s.store == nil {
+		return 0, false
+	}
+	return s.store.SeatsLeft(string(event))
+}
+
+func (s *service) buildAdmission(context.Context) error {
+	s.board = admission.NewPoolBoard(s.rdb, keyPrefix, s.node)
+	s.reports = admission.NewReports(s.rdb, keyPrefix)
+	if s.store != nil && s.cfg.has(roleTicket) {
+		s.board.Publish(admission.Pool{Ping: s.store.Ping, Stats: func() admission.PoolStats {
+			u := s.store.Usage()
+			return admission.PoolStats{InUse: float64(u.InUse), Max: float64(u.Max), Waiting: float64(u.Waiting)}
+		}})
+	}
+	s.back = append(s.back, s.board.Run, s.reports.Run)
+	lease, err := admission.NewLease(admission.LeaseConfig{Prefix: keyPrefix}, s.rdb, s.log)
+	if err != nil {
+		return err
+	}
+	var leadership admission.Leadership = lease
+	if !s.cfg.has(roleAdmission) {
+		leadership = bystander{}
+	}
+	s.controller, err = admission.New(admission.Config{Node: s.node}, admission.Deps{
+		Line: s.line, Leadership: leadership, Sources: []admission.Source{s.board, s.reports},
+		Bulletin: admission.NewBulletin(s.rdb, keyPrefix), Log: s.log, Metrics: s.metrics,
+	})
+	s.front = append(s.front, s.controller.Run)
+	return err
+}
+
+// bystander never leads: the process has not the role.
+type bystander struct{}
+
+// Run waits for ctx.
+func (bystander) Run(ctx context.Context, _ func(context.Context, admission.Term)) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (s *service) buildWeb(listener net.Listener) error {
+	cfg := web.Config{
+		PublicURL: s.publicURL, Origins: s.cfg.Origins, OperatorToken: s.token, SiteKey: s.cfg.SiteKey,
+		MetricsToken: s.cfg.OperatorToken,
+	}
+	deps := web.Deps{
+		Line: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports, Sample: s.sample, Hub: s.hub,
+		Pages: pages.Files(), Ready: []web.Check{{Name: "store", Ping: s.line.Ping}},
+		Listener: listener, Log: s.log, Registerer: s.metrics, Gatherer: s.metrics,
+	}
+	if s.store != nil && s.cfg.has(roleTicket) {
+		deps.Tickets = s.store
+		deps.Ready = append(deps.Ready, web.Check{Name: "database", Ping: s.store.Ping})
+	}
+	server, err := web.New(cfg, deps)
+	if err != nil {
+		return usage(err)
+	}
+	s.front = append(s.front, server.Run)
+	return nil
+}
+
+// databaseError tells a wrong address from a database that is away.
+func databaseError(err error) error {
+	if errors.Is(err, ticket.ErrUnavailable) {
+		return fmt.Errorf("database cannot be reached: %w", err)
+	}
+	return usage(fmt.Errorf("database: %w", err))
+}

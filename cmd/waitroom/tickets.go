@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/pay"
+	"github.com/waitroom-dev/waitroom/ticket/redisbroker"
+	"github.com/waitroom-dev/waitroom/ticket/relay"
+)
+
+// buildTickets opens the database and makes the seats' side, where this process
+// sells or works.
+func (s *service) buildTickets(ctx context.Context) error {
+	if !s.sells() {
+		return nil
+	}
+	address := s.cfg.Database
+	if address == "" {
+		var err error
+		if address, err = sqliteURL(s.cfg.Data); err != nil {
+			return err
+		}
+	}
+	openCtx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	db, err := ticket.Open(openCtx, address)
+	if err != nil {
+		return databaseError(err)
+	}
+	s.db = db
+	s.closers = append(s.closers, db.Close)
+	if err := ticket.Migrate(ctx, db); err != nil {
+		return err
+	}
+	if s.store, err = ticket.New(ticket.Config{}, db, s.log, s.metrics); err != nil {
+		return err
+	}
+	s.back = append(s.back, s.store.Run)
+	if s.cfg.has(roleWorker) {
+		return s.buildWorker()
+	}
+	return nil
+}
+
+// buildWorker makes what carries messages out of the database and money into it.
+func (s *service) buildWorker() error {
+	publisher, err := redisbroker.NewPublisher(redisbroker.PublisherConfig{Prefix: keyPrefix}, s.rdb)
+	if err != nil {
+		return err
+	}
+	carrier, err := relay.New(relay.Config{}, s.store, publisher, s.log, s.metrics)
+	if err != nil {
+		return err
+	}
+	provider, err := s.provider()
+	if err != nil {
+		return err
+	}
+	guard, err := pay.NewGuard(pay.GuardConfig{}, provider, s.log, s.metrics)
+	if err != nil {
+		return err
+	}
+	worker, err := pay.NewWorker(pay.WorkerConfig{}, s.store, guard, s.log, s.metrics)
+	if err != nil {
+		return err
+	}
+	consumer, err := redisbroker.NewConsumer(redisbroker.ConsumerConfig{
+		Prefix: keyPrefix, Group: "payments", Name: s.node, Topics: []string{ticket.TopicPaymentRequested},
+	}, s.rdb, worker.Handle, s.log, s.metrics)
+	if err != nil {
+		return err
+	}
+	s.back = append(s.back, carrier.Run, worker.Run, consumer.Run)
+	return nil
+}
+
+// provider is who takes the money: a sandbox, in this process or served by
+// `waitroom sandbox`.
+func (s *service) provider() (pay.Provider, error) {
+	if s.cfg.Payments == "" {
+		s.log.Warn("payments go to a sandbox in this process: no money moves")
+		return pay.NewSandbox(pay.SandboxConfig{}), nil
+	}
+	client, err := pay.NewClient(pay.ClientConfig{URL: s.cfg.Payments})
+	if err != nil {
+		return nil, usage(err)
+	}
+	s.closers = append(s.closers, func() error { client.Close(); return nil })
+	return client, nil
+}
+
+// followOutcomes tells the hub, on every node, what became of reservations.
+func (s *service) followOutcomes() error {
+	tail, err := redisbroker.NewTail(redisbroker.TailConfig{Prefix: keyPrefix}, s.rdb, s.hub, s.log, s.metrics)
+	if err != nil {
+		return err
+	}
+	s.back = append(s.back, tail.Run)
+	return nil
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// welcome prints where to look, for people; machines have the log.
+func (s *service) welcome() {
+	if s.cfg.LogFormat != "console" {
+		if s.cfg.OperatorToken == "" {
+			fmt.Println("operator token:", s.token) // once, and not into the log
+		}
+		return
+	}
+	var b strings.Builder
+	line := func(label, value string) { fmt.Fprintf(&b, "  %-14s %s\n", label, value) }
+	b.WriteString("\nWaitroom is open.\n\n")
+	line("waiting page", s.publicURL+"/")
+	line("shop", s.publicURL+"/e/"+demoPreset+"/shop")
+	line("console", s.publicURL+"/console")
+	if s.cfg.OperatorToken == "" {
+		line("operator token", s.token)
+	}
+	line("a crowd", fmt.Sprintf("%s load --target %s --event %s --users 2000 --ramp 10s --hold 30s --buy 0.5", os.Args[0], s.publicURL, demoPreset))
+	b.WriteString("\nCtrl-C ends it.\n\n")
+	fmt.Fprint(os.Stderr, b.String())
+}
