@@ -164,7 +164,7 @@ func (f *fake) tick() {
 			now := time.Now().UnixMilli()
 			if f.breach != tooFast {
 				f.recent = slices.DeleteFunc(f.recent, func(at int64) bool { return at <= now-1000 })
-				if float64(len(f.recent)) >= f.rate*1.1 {
+				if float64(len(f.recent)) >= f.rate+f.rate/10 {
 					f.carry = 0
 					break
 				}
