@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"mime"
-	"net/http"
 	"path"
 
 	"github.com/labstack/echo/v4"
@@ -14,7 +13,7 @@ import (
 
 // page is one file, ready to send. The pages are the same bytes for everyone.
 type page struct {
-	body []byte
+	body packed
 	kind string
 	etag string
 }
@@ -32,9 +31,9 @@ func loadPages(files fs.FS) (map[string]page, error) {
 		}
 		sum := sha256.Sum256(body)
 		pages[name] = page{
-			body: body,
+			body: pack(body),
 			kind: contentType(name),
-			etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`,
+			etag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`,
 		}
 		return nil
 	})
@@ -99,5 +98,5 @@ func (s *Server) send(c echo.Context, name string) error {
 	if notModified(c, p.etag, "public, max-age=300") {
 		return nil
 	}
-	return c.Blob(http.StatusOK, p.kind, p.body)
+	return p.body.send(c, p.kind)
 }

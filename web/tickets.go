@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/labstack/echo/v4"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
@@ -21,33 +22,43 @@ const headerIdempotencyKey = "Idempotency-Key"
 // published, so its pointer says whether the JSON is still right. There are at
 // most as many as events that sell something.
 type seatCache struct {
+	flight singleflight.Group // a new map is rendered once, however many ask for it
+
 	mu   sync.Mutex // guards what follows
 	maps map[waitroom.EventID]renderedMap
 }
 
 type renderedMap struct {
 	of   *ticket.Map
-	json []byte
+	body packed
 }
 
-func (sc *seatCache) render(event waitroom.EventID, m *ticket.Map) ([]byte, error) {
+func (sc *seatCache) render(event waitroom.EventID, m *ticket.Map, etag string) (packed, error) {
 	sc.mu.Lock()
 	have := sc.maps[event]
 	sc.mu.Unlock()
 	if have.of == m {
-		return have.json, nil
+		return have.body, nil
 	}
-	b, err := json.Marshal(m)
+	made, err, _ := sc.flight.Do(string(event)+" "+etag, func() (any, error) {
+		b, err := json.Marshal(m)
+		if err != nil {
+			return nil, fmt.Errorf("encode seat map: %w", err)
+		}
+		rendered := renderedMap{m, pack(b)}
+		sc.mu.Lock()
+		defer sc.mu.Unlock()
+		if sc.maps == nil {
+			sc.maps = make(map[waitroom.EventID]renderedMap)
+		}
+		sc.maps[event] = rendered
+		return rendered, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("encode seat map: %w", err)
+		return packed{}, err
 	}
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	if sc.maps == nil {
-		sc.maps = make(map[waitroom.EventID]renderedMap)
-	}
-	sc.maps[event] = renderedMap{m, b}
-	return b, nil
+	rendered, _ := made.(renderedMap)
+	return rendered.body, nil
 }
 
 // seatMap answers what is for sale, from memory.
@@ -63,17 +74,15 @@ func (s *Server) seatMap(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasSuffix(etag, `"`) {
-		etag = `"` + etag + `"`
-	}
+	etag = `W/"` + strings.Trim(strings.TrimPrefix(etag, "W/"), `"`) + `"` // weak: it is sent compressed, too
 	if notModified(c, etag, "public, max-age=1") {
 		return nil
 	}
-	body, err := s.seats.render(id, m)
+	body, err := s.seats.render(id, m, etag)
 	if err != nil {
 		return err
 	}
-	return c.Blob(http.StatusOK, mimeJSON, body)
+	return body.send(c, mimeJSON)
 }
 
 // wanted is the canonical body of a reservation, whatever the client's spelling.

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 
@@ -21,7 +24,7 @@ func TestSeatMapHasAnETag(t *testing.T) {
 	get := call{method: "GET", path: "/v1/events/demo/seats"}
 	w := r.do(t, get)
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Equal(t, `"v1"`, w.Header().Get("ETag"))
+	require.Equal(t, `W/"v1"`, w.Header().Get("ETag"))
 	require.JSONEq(t, `{"event":"demo","seats_left":1,"sections":[{"id":"A","name":"Stalls","price_cents":5000,"currency":"EUR",
 		"seats":[{"id":"A-1","row":"1","number":1,"status":"free","version":3}]}]}`, w.Body.String())
 	require.Equal(t, http.StatusNotModified, r.do(t, get.with("If-None-Match", `"v1"`)).Code)
@@ -29,6 +32,31 @@ func TestSeatMapHasAnETag(t *testing.T) {
 	r.tickets.seats = &ticket.Map{Event: "demo", Items: []ticket.Item{{ID: "general", Total: 10}}}
 	require.JSONEq(t, `{"event":"demo","seats_left":0,"items":[{"id":"general","total":10,"free":0,"price_cents":0,"currency":""}]}`,
 		r.do(t, get).Body.String(), "a new map is not answered from the old one's bytes")
+}
+
+func TestBigBodiesAreCompressedForWhoTakesThem(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	seats := make([]ticket.Seat, 500)
+	for i := range seats {
+		seats[i] = ticket.Seat{ID: fmt.Sprintf("A-%d", i), Row: "1", Number: i, Status: ticket.SeatFree}
+	}
+	r.tickets.seats = &ticket.Map{Event: "demo", Sections: []ticket.Section{{ID: "A", Seats: seats}}}
+	get := call{method: "GET", path: "/v1/events/demo/seats"}
+	plain := r.do(t, get)
+	require.Empty(t, plain.Header().Get("Content-Encoding"))
+	require.Contains(t, plain.Header().Values("Vary"), "Accept-Encoding")
+	small := r.do(t, get.with("Accept-Encoding", "br, gzip;q=0.5"))
+	require.Equal(t, "gzip", small.Header().Get("Content-Encoding"))
+	require.Less(t, small.Body.Len(), plain.Body.Len()/4)
+	zr, err := gzip.NewReader(small.Body)
+	require.NoError(t, err)
+	unpacked, err := io.ReadAll(zr)
+	require.NoError(t, err)
+	require.Equal(t, plain.Body.Bytes(), unpacked)
+	for _, no := range []string{"", "br", "gzip;q=0", "gzip; q=0.0", "xgzip"} {
+		require.False(t, takesGzip(no), "%q", no)
+	}
 }
 
 func TestReserveEntersAndAsksForWhatWasWanted(t *testing.T) {

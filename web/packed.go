@@ -1,0 +1,59 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// packed is a body that many ask for, kept as it is and compressed.
+type packed struct {
+	plain []byte
+	gzip  []byte // nil where compressing gains nothing
+}
+
+// pack compresses a body once for all who ask. Only bodies without secrets may be
+// packed: the length of a compressed one tells something of what is in it.
+func pack(plain []byte) packed {
+	const worthwhile = 1024
+	if len(plain) < worthwhile {
+		return packed{plain: plain}
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(plain)
+	if err != nil || w.Close() != nil || b.Len() >= len(plain) { // a Buffer never fails
+		return packed{plain: plain}
+	}
+	return packed{plain: plain, gzip: b.Bytes()}
+}
+
+// send answers with whichever form the caller takes.
+func (p packed) send(c echo.Context, kind string) error {
+	if p.gzip == nil {
+		return c.Blob(http.StatusOK, kind, p.plain)
+	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Encoding")
+	if !takesGzip(c.Request().Header.Get("Accept-Encoding")) {
+		return c.Blob(http.StatusOK, kind, p.plain)
+	}
+	h.Set("Content-Encoding", "gzip")
+	return c.Blob(http.StatusOK, kind, p.gzip)
+}
+
+// takesGzip reads Accept-Encoding; "gzip;q=0" is a no.
+func takesGzip(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		coding, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			continue
+		}
+		value, ok := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
+		return !ok || strings.Trim(value, "0.") != ""
+	}
+	return false
+}
