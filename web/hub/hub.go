@@ -29,7 +29,7 @@ type Hub struct {
 	shards   []*shard
 	rooms    rooms
 	presence presence
-	poller   *poller // nil: each socket is read by a goroutine of its own
+	poller   *poller // made by Run
 	upgrader websocket.Upgrader
 	seed     maphash.Seed
 	start    time.Time

@@ -179,6 +179,11 @@ func quick() Config {
 
 func startNode(t *testing.T, cfg Config, deps Deps) *node {
 	t.Helper()
+	return startNodeOn(t, cfg, deps, httptest.NewServer)
+}
+
+func startNodeOn(t *testing.T, cfg Config, deps Deps, serve func(http.Handler) *httptest.Server) *node {
+	t.Helper()
 	h, err := New(cfg, deps)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -194,7 +199,7 @@ func startNode(t *testing.T, cfg Config, deps Deps) *node {
 		<-n.ended
 		return runErr
 	}
-	n.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	n.http = serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 		if len(parts) == 2 && parts[1] == "ops" {
 			h.ServeOps(w, r, waitroom.EventID(parts[0]))
@@ -258,7 +263,11 @@ type fan struct {
 
 func dial(t *testing.T, n *node, header http.Header) *fan {
 	t.Helper()
-	ws, resp, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(n.url, "http")+"/"+string(concert), header)
+	dialer := *websocket.DefaultDialer
+	if tr, ok := n.http.Client().Transport.(*http.Transport); ok {
+		dialer.TLSClientConfig = tr.TLSClientConfig
+	}
+	ws, resp, err := dialer.Dial("ws"+strings.TrimPrefix(n.url, "http")+"/"+string(concert), header)
 	require.NoError(t, err)
 	_ = resp.Body.Close()
 	t.Cleanup(func() { _ = ws.Close() })

@@ -15,8 +15,7 @@ type position struct {
 	pos      int64
 	waiting  int64
 	eta, p90 time.Duration // both zero: no estimate, and both fields are absent
-	rate     float64
-	seats    int64 // negative: the event sells nothing, and the field is absent
+	tail     []byte        // see appendTail
 }
 
 func (m position) append(b []byte) []byte {
@@ -32,11 +31,17 @@ func (m position) append(b []byte) []byte {
 		b = append(b, `,"eta_p90_s":`...)
 		b = strconv.AppendInt(b, wholeSeconds(max(m.eta, m.p90)), 10)
 	}
+	return append(b, m.tail...)
+}
+
+// appendTail is the end of a position message, the same for all of an event. Below
+// zero seats mean that the event sells nothing, and the field is absent.
+func appendTail(b []byte, rate float64, seats int64) []byte {
 	b = append(b, `,"rate_per_s":`...)
-	b = appendFloat(b, m.rate)
-	if m.seats >= 0 {
+	b = appendFloat(b, rate)
+	if seats >= 0 {
 		b = append(b, `,"seats_left":`...)
-		b = strconv.AppendInt(b, m.seats, 10)
+		b = strconv.AppendInt(b, seats, 10)
 	}
 	return append(b, '}')
 }

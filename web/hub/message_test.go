@@ -34,12 +34,12 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 	seats := int64(4210)
 	require.Equal(t,
 		marshal(t, positionMessage{"position", 12847, 12846, 200000, 26, 41, 500, &seats}),
-		string(position{pos: 12847, waiting: 200000, eta: 25100 * time.Millisecond, p90: 41 * time.Second, rate: 500, seats: 4210}.append(nil)))
+		string(position{pos: 12847, waiting: 200000, eta: 25100 * time.Millisecond, p90: 41 * time.Second, tail: appendTail(nil, 500, 4210)}.append(nil)))
 	require.Equal(t,
 		marshal(t, positionMessage{Type: "position", Position: 1, Waiting: 1, RatePerS: 0.1}),
-		string(position{pos: 1, rate: 0.1, seats: -1}.append(nil)), "no estimate and nothing for sale: the fields are absent")
+		string(position{pos: 1, tail: appendTail(nil, 0.1, -1)}.append(nil)), "no estimate and nothing for sale: the fields are absent")
 	require.Equal(t, `{"type":"position","position":3,"ahead":2,"waiting":3,"eta_s":1,"eta_p90_s":1,"rate_per_s":0,"seats_left":0}`,
-		string(position{pos: 3, eta: time.Millisecond}.append(nil)), "an estimate is never zero")
+		string(position{pos: 3, eta: time.Millisecond, tail: appendTail(nil, 0, 0)}.append(nil)), "an estimate is never zero")
 
 	require.Equal(t, marshal(t, struct {
 		Type        string `json:"type"`
@@ -84,7 +84,7 @@ func TestFloatsThatJSONCannotHold(t *testing.T) {
 // A position message is made without a single allocation.
 func TestPositionAllocatesNothing(t *testing.T) {
 	b := make([]byte, 0, 256)
-	m := position{pos: 12847, waiting: 200000, eta: time.Minute, p90: time.Minute, rate: 0.5, seats: 4210}
+	m := position{pos: 12847, waiting: 200000, eta: time.Minute, p90: time.Minute, tail: appendTail(nil, 0.5, 4210)}
 	require.Zero(t, testing.AllocsPerRun(100, func() { b = m.append(b[:0]) }))
 }
 

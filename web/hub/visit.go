@@ -104,10 +104,11 @@ func (ps *people) front(s *shard) int64 {
 	ps.tick = s.wheel.at
 	cfg := &s.h.cfg
 	ev := ps.room.event.Load()
-	ps.brief = position{waiting: ev.Waiting, rate: ev.RatePerS, seats: -1}
-	if left, ok := s.h.deps.SeatsLeft(ev.ID); ok {
-		ps.brief.seats = left
+	seats, ok := s.h.deps.SeatsLeft(ev.ID)
+	if !ok {
+		seats = -1
 	}
+	ps.brief = position{waiting: ev.Waiting, tail: appendTail(ps.brief.tail[:0], ev.RatePerS, seats)}
 	ps.near = cfg.Near + int64(min(ev.RatePerS*cfg.FarEvery.Seconds(), float64(furthestNear*cfg.Near)))
 	return ps.near
 }
