@@ -111,6 +111,7 @@ func BenchmarkViewPosition(b *testing.B) {
 	v := watch(b, l, nil)
 	level(b, v)
 	var i atomic.Int64
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if pos, ok := v.Position("e", Seq(ev.Epoch+1+i.Add(1)%100_000)); ok {
