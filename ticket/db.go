@@ -96,6 +96,16 @@ func openPostgres(address string) (*DB, error) {
 		"lock_timeout":     "1500",
 		// A frozen process must not hold its row locks for ever.
 		"idle_in_transaction_session_timeout": "5000",
+		// Every statement of ours finds its rows by a key. A new table has no
+		// statistics yet, and a plan made for it then, a scan of the whole, would stay
+		// in use while the sale fills it.
+		"enable_seqscan":    "off",
+		"enable_hashjoin":   "off",
+		"enable_mergejoin":  "off",
+		"enable_bitmapscan": "off",
+		"enable_material":   "off",
+		"plan_cache_mode":   "force_generic_plan",
+		"jit":               "off",
 	} {
 		if _, given := cfg.RuntimeParams[name]; !given {
 			cfg.RuntimeParams[name] = value
@@ -190,8 +200,9 @@ func (db *DB) fail(err error) error {
 
 // tx runs statements on one connection, in a transaction or outside.
 type tx struct {
-	db *DB
-	on interface {
+	db   *DB
+	conn *sql.Conn
+	on   interface {
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
@@ -229,17 +240,97 @@ func (t tx) query(ctx context.Context, each func(scan func(...any) error) error,
 	return t.db.fail(errors.Join(rows.Err(), rows.Close()))
 }
 
-// insert is exec for a statement that must affect n rows; fewer mean that
-// somebody else was there first.
-func (t tx) insert(ctx context.Context, n int, statement string, l *list, args ...any) error {
-	got, err := t.exec(ctx, statement, l, args...)
+// step is one of several statements that do not depend on each other's answers.
+type step struct {
+	statement string
+	rows      *list
+	args      []any
+	// want is the number of rows that must be affected; fewer mean that somebody
+	// else was there first.
+	want int
+	// each, if set, is called for each row that the statement returns.
+	each func(scan func(...any) error) error
+}
+
+// all runs steps in order; on PostgreSQL they go in one round trip.
+func (t tx) all(ctx context.Context, steps []step) error {
+	if t.conn == nil || t.db.dialect != postgres {
+		for _, s := range steps {
+			if err := t.one(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var batch pgx.Batch
+	for _, s := range steps {
+		statement, args, err := t.db.dialect.spell(s.statement, s.rows, s.args)
+		if err != nil {
+			return err
+		}
+		batch.Queue(statement, args...)
+	}
+	return t.conn.Raw(func(driver any) error {
+		results := driver.(*stdlib.Conn).Conn().SendBatch(ctx, &batch)
+		for _, s := range steps {
+			if err := s.read(results); err != nil {
+				return errors.Join(t.db.fail(err), t.db.fail(results.Close()))
+			}
+		}
+		return t.db.fail(results.Close())
+	})
+}
+
+// read takes a step's result from the batch.
+func (s step) read(results pgx.BatchResults) error {
+	rows, err := results.Query()
 	if err != nil {
 		return err
 	}
-	if got != int64(n) {
-		return fmt.Errorf("%w: %d of %d rows", errConflict, got, n)
+	for rows.Next() {
+		if err := s.each(rows.Scan); err != nil {
+			rows.Close()
+			return err
+		}
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return s.enough(rows.CommandTag().RowsAffected())
+}
+
+// one runs a step by itself.
+func (t tx) one(ctx context.Context, s step) error {
+	if s.each == nil {
+		got, err := t.exec(ctx, s.statement, s.rows, s.args...)
+		if err != nil {
+			return err
+		}
+		return s.enough(got)
+	}
+	var got int64
+	err := t.query(ctx, func(scan func(...any) error) error {
+		got++
+		return s.each(scan)
+	}, s.statement, s.rows, s.args...)
+	if err != nil {
+		return err
+	}
+	return s.enough(got)
+}
+
+func (s step) enough(got int64) error {
+	if got < int64(s.want) {
+		return fmt.Errorf("%w: %d of %d rows", errConflict, got, s.want)
 	}
 	return nil
+}
+
+// insert is exec for a statement that must affect n rows; fewer mean that
+// somebody else was there first.
+func (t tx) insert(ctx context.Context, n int, statement string, l *list, args ...any) error {
+	return t.one(ctx, step{statement: statement, rows: l, args: args, want: n})
 }
 
 // conn takes a connection, counting the wait for it.
@@ -261,7 +352,7 @@ func (db *DB) change(ctx context.Context, do func(context.Context, tx) error) (e
 	if err != nil {
 		return db.fail(err)
 	}
-	if err := do(ctx, tx{db, sqltx}); err != nil {
+	if err := do(ctx, tx{db, conn, sqltx}); err != nil {
 		// A rollback that fails has lost its connection, which is a rollback too.
 		_ = sqltx.Rollback()
 		return err
@@ -282,7 +373,7 @@ func (db *DB) look(ctx context.Context, do func(context.Context, tx) error) (err
 		return db.fail(err)
 	}
 	defer func() { err = errors.Join(err, giveBack(conn)) }()
-	return do(ctx, tx{db, conn})
+	return do(ctx, tx{db, nil, conn})
 }
 
 // giveBack returns a connection to its pool; one that broke is gone already.

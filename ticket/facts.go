@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 )
 
@@ -43,24 +44,32 @@ type facts struct {
 const (
 	rowClock = iota
 	rowToken
-	rowShare
+	rowPerson
 	rowStock
 	rowAnswer
 )
 
-// question asks all but the seats in one round trip.
+// question asks all but the seats in one round trip. Here and elsewhere the event
+// is joined from the rows, though it is the same in all, and tokens are looked up
+// one by one: a planner that has no statistics yet would else begin with all seats
+// or all tokens of the event.
 const question = `
 SELECT 0 AS kind, '' AS name, {now} + $2 AS a,
-	CASE WHEN EXISTS (SELECT 1 FROM reservations WHERE event = $1 AND ` + ending + ` AND ends_ms <= {now} + $2) THEN 1 ELSE 0 END AS b,
+	(SELECT ends_ms FROM reservations WHERE event = $1 AND ` + ending + ` ORDER BY ends_ms LIMIT 1) AS b,
 	0 AS c, CAST(NULL AS BYTEA) AS key, CAST(NULL AS BYTEA) AS body_hash, CAST(NULL AS BYTEA) AS body
 UNION ALL
-SELECT 1, t.jti, 0, 0, 0, NULL, NULL, NULL FROM {rows} JOIN reservations t ON t.event = $1 AND t.jti = r.jti AND t.` + live + `
+SELECT 1, r.jti, (SELECT count(*) FROM reservations t WHERE t.event = r.event AND t.jti = r.jti AND t.` + live + `),
+	0, 0, NULL, NULL, NULL FROM {rows}
 UNION ALL
-SELECT 2, s.person, s.n, 0, 0, NULL, NULL, NULL FROM {rows} JOIN shares s ON s.event = $1 AND s.person = r.person
+SELECT 2, r.person, coalesce((SELECT s.n FROM shares s WHERE s.event = r.event AND s.person = r.person), 0),
+	0, 0, NULL, NULL, NULL FROM {rows}
 UNION ALL
 SELECT 3, i.id, i.free, i.total, i.version, NULL, NULL, NULL FROM items i WHERE i.event = $1
 UNION ALL
 SELECT 4, '', a.status, 0, 0, a.key, a.body_hash, a.body FROM {rows} JOIN answers a ON a.key = r.key`
+
+// rows starts a list of n rows about this event.
+func (h *hall) rows(n int) *list { return table("event", slices.Repeat([]string{h.event}, n)) }
 
 // facts reads what the group's judgement needs. Seats that the hall knows as
 // free are not asked for: the guard of the update finds out.
@@ -87,25 +96,26 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 	err := t.query(ctx, func(scan func(...any) error) error {
 		var kind int
 		var name string
-		var a, b, c int64
+		var a, c int64
+		var b sql.NullInt64
 		var key, hash, body []byte
 		if err := scan(&kind, &name, &a, &b, &c, &key, &hash, &body); err != nil {
 			return err
 		}
 		switch kind {
 		case rowClock:
-			f.now, f.due = a, b == 1
+			f.now, f.due = a, b.Valid && b.Int64 <= a
 		case rowToken:
-			f.used[name] = true
-		case rowShare:
+			f.used[name] = a > 0
+		case rowPerson:
 			f.shares[name] = a
 		case rowStock:
-			f.stock[name] = stockRow{name, b, a, c}
+			f.stock[name] = stockRow{name, b.Int64, a, c}
 		case rowAnswer:
 			f.answers[string(key)] = stored{hash, Answer{Status: int(a), Body: body, Replayed: true}}
 		}
 		return nil
-	}, question, table("jti", jtis).column("person", persons).column("key", keys), h.event, s.skew.Load())
+	}, question, h.rows(len(asks)).column("jti", jtis).column("person", persons).column("key", keys), h.event, s.skew.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +127,8 @@ func (s *Store) lock(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) 
 	none := func(scan func(...any) error) error { return nil }
 	if ids := wanted(asks); len(ids) > 0 {
 		// Only free ones: a seat of somebody else's is not ours to hold up.
-		err := t.query(ctx, none, `SELECT s.id FROM seats s WHERE s.event = $1 AND s.status = 'free'
-			AND s.id IN (SELECT r.id FROM {rows}) ORDER BY s.id {lock}`, table("id", ids), h.event)
+		err := t.query(ctx, none, `SELECT s.id FROM {rows} JOIN seats s ON s.event = r.event AND s.id = r.id
+			WHERE s.status = 'free' ORDER BY s.id {lock}`, h.rows(len(ids)).column("id", ids))
 		if err != nil {
 			return err
 		}
@@ -169,7 +179,8 @@ func (s *Store) seats(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 		rows = append(rows, r)
 		f.seats[r.id] = r
 		return err
-	}, `SELECT s.id, s.status, s.version FROM {rows} JOIN seats s ON s.event = $1 AND s.id = r.id`, table("id", ids), h.event)
+	}, `SELECT s.id, s.status, s.version FROM {rows} JOIN seats s ON s.event = r.event AND s.id = r.id`,
+		h.rows(len(ids)).column("id", ids))
 	h.learn(rows)
 	return err
 }

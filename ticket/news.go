@@ -206,7 +206,8 @@ func (h *hall) refresh(ctx context.Context, t tx, ids []string) error {
 			err := scan(&r.id, &r.status, &r.version)
 			seats = append(seats, r)
 			return err
-		}, `SELECT s.id, s.status, s.version FROM {rows} JOIN seats s ON s.event = $1 AND s.id = r.id`, table("id", ids), h.event)
+		}, `SELECT s.id, s.status, s.version FROM {rows} JOIN seats s ON s.event = r.event AND s.id = r.id`,
+			h.rows(len(ids)).column("id", ids))
 		if err != nil {
 			return err
 		}

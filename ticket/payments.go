@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -227,8 +228,9 @@ func sell(ctx context.Context, t tx, r Reservation) (freed, error) {
 		rows = append(rows, row)
 		return err
 	}, `UPDATE seats SET status = 'sold', version = seats.version + 1 FROM {rows}
-		WHERE seats.event = $1 AND seats.id = r.id AND seats.reservation = $2
-		RETURNING seats.id, seats.version`, table("id", r.Seats), r.Event, r.ID)
+		WHERE seats.event = r.event AND seats.id = r.id AND seats.reservation = $1
+		RETURNING seats.id, seats.version`,
+		table("event", slices.Repeat([]string{r.Event}, len(r.Seats))).column("id", r.Seats), r.ID)
 	return freed{seats: map[string][]seatRow{r.Event: rows}}, err
 }
 

@@ -14,31 +14,33 @@ import (
 // answers), and each guard's rows are counted: errConflict when somebody else
 // was faster.
 func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts) error {
-	if err := p.writeSeats(ctx, t, h); err != nil {
-		return err
-	}
-	if err := p.writeReservations(ctx, t, f); err != nil {
-		return err
-	}
-	if err := p.writeShares(ctx, t, h); err != nil {
-		return err
-	}
-	if err := p.writeStock(ctx, t, h); err != nil {
-		return err
-	}
-	var box outgoing
-	for _, r := range p.made {
-		if err := box.add(TopicHeld, r, "", f.now); err != nil {
+	var steps []step
+	if len(p.made) > 0 {
+		steps = append(steps, p.writeSeats(h)...)
+		made, err := p.writeReservations(f)
+		if err != nil {
 			return err
 		}
+		steps = append(steps, made, p.writeShares(h))
+		steps = append(steps, p.writeStock(h)...)
+		var box outgoing
+		for _, r := range p.made {
+			if err := box.add(TopicHeld, r, "", f.now); err != nil {
+				return err
+			}
+		}
+		steps = append(steps, box.step(f.now))
 	}
-	if err := box.write(ctx, t, f.now); err != nil {
-		return err
+	if len(p.store) > 0 {
+		steps = append(steps, storingStep(p.store, f.now))
 	}
-	return store(ctx, t, p.store, f.now)
+	if len(steps) == 0 {
+		return nil
+	}
+	return t.all(ctx, steps)
 }
 
-func (p *plan) writeSeats(ctx context.Context, t tx, h *hall) error {
+func (p *plan) writeSeats(h *hall) []step {
 	if len(p.seats) == 0 {
 		return nil
 	}
@@ -50,16 +52,16 @@ func (p *plan) writeSeats(ctx context.Context, t tx, h *hall) error {
 		ids[i], versions[i], reservations[i] = c.id, c.version, c.reservation
 		p.held[i] = seatRow{c.id, SeatHeld, c.version + 1}
 	}
-	return t.insert(ctx, n, `UPDATE seats SET status = 'held', version = seats.version + 1, reservation = r.reservation
-		FROM {rows} WHERE seats.event = $1 AND seats.id = r.id AND seats.version = r.version AND seats.status = 'free'`,
-		table("id", ids).column("version", versions).column("reservation", reservations), h.event)
+	return []step{{
+		statement: `UPDATE seats SET status = 'held', version = seats.version + 1, reservation = r.reservation
+			FROM {rows} WHERE seats.event = r.event AND seats.id = r.id AND seats.version = r.version AND seats.status = 'free'`,
+		rows: h.rows(n).column("id", ids).column("version", versions).column("reservation", reservations),
+		want: n,
+	}}
 }
 
-func (p *plan) writeReservations(ctx context.Context, t tx, f *facts) error {
+func (p *plan) writeReservations(f *facts) (step, error) {
 	n := len(p.made)
-	if n == 0 {
-		return nil
-	}
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -72,61 +74,66 @@ func (p *plan) writeReservations(ctx context.Context, t tx, f *facts) error {
 		r := p.made[at]
 		packed, err := json.Marshal(r.Seats)
 		if err != nil {
-			return fmt.Errorf("pack seats: %w", err)
+			return step{}, fmt.Errorf("pack seats: %w", err)
 		}
 		ids[i], events[i], persons[i], jtis[i] = r.ID, r.Event, r.Person, p.tokens[at]
 		seats[i], currencies[i] = string(packed), r.Currency
 		ns[i], amounts[i], ends[i] = int64(len(r.Seats)), r.AmountCents, r.ExpiresAt.UnixMilli()
 	}
-	return t.insert(ctx, n, `INSERT INTO reservations
-		(id, event, person, jti, status, reason, seats, n, amount_cents, currency, created_ms, ends_ms)
-		SELECT r.id, r.event, r.person, r.jti, 'held', '', r.seats, r.n, r.amount, r.currency, $1, r.ends
-		FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
-		table("id", ids).column("event", events).column("person", persons).column("jti", jtis).
+	return step{
+		statement: `INSERT INTO reservations
+			(id, event, person, jti, status, reason, seats, n, amount_cents, currency, created_ms, ends_ms)
+			SELECT r.id, r.event, r.person, r.jti, 'held', '', r.seats, r.n, r.amount, r.currency, $1, r.ends
+			FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+		rows: table("id", ids).column("event", events).column("person", persons).column("jti", jtis).
 			column("seats", seats).column("currency", currencies).
-			column("n", ns).column("amount", amounts).column("ends", ends), f.now)
+			column("n", ns).column("amount", amounts).column("ends", ends),
+		args: []any{f.now},
+		want: n,
+	}, nil
 }
 
-func (p *plan) writeShares(ctx context.Context, t tx, h *hall) error {
-	if len(p.shares) == 0 {
-		return nil
-	}
+func (p *plan) writeShares(h *hall) step {
 	persons := slices.Sorted(maps.Keys(p.shares))
 	ns := make([]int64, len(persons))
 	for i, person := range persons {
 		ns[i] = p.shares[person]
 	}
-	return t.insert(ctx, len(persons), `INSERT INTO shares (event, person, n)
-		SELECT $1, r.person, r.n FROM {rows} WHERE r.n <= $2
-		ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n WHERE shares.n + excluded.n <= $2`,
-		table("person", persons).column("n", ns), h.event, h.catalogue().PerUser)
+	return step{
+		statement: `INSERT INTO shares (event, person, n)
+			SELECT $1, r.person, r.n FROM {rows} WHERE r.n <= $2
+			ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n WHERE shares.n + excluded.n <= $2`,
+		rows: table("person", persons).column("n", ns),
+		args: []any{h.event, h.catalogue().PerUser},
+		want: len(persons),
+	}
 }
 
-func (p *plan) writeStock(ctx context.Context, t tx, h *hall) error {
+func (p *plan) writeStock(h *hall) []step {
+	var steps []step
 	for _, id := range slices.Sorted(maps.Keys(p.taken)) {
-		n := len(p.stock)
-		err := t.query(ctx, func(scan func(...any) error) error {
-			r := stockRow{id: id}
-			err := scan(&r.total, &r.free, &r.version)
-			p.stock = append(p.stock, r)
-			return err
-		}, `UPDATE items SET free = free - $3, version = version + 1
-			WHERE event = $1 AND id = $2 AND free >= $3 RETURNING total, free, version`, nil, h.event, id, p.taken[id])
-		if err != nil {
-			return err
-		}
-		if len(p.stock) == n {
-			return fmt.Errorf("%w: stock of %s", errConflict, id)
-		}
+		steps = append(steps, step{
+			statement: `UPDATE items SET free = free - $3, version = version + 1
+				WHERE event = $1 AND id = $2 AND free >= $3 RETURNING total, free, version`,
+			args: []any{h.event, id, p.taken[id]},
+			want: 1,
+			each: func(scan func(...any) error) error {
+				r := stockRow{id: id}
+				err := scan(&r.total, &r.free, &r.version)
+				p.stock = append(p.stock, r)
+				return err
+			},
+		})
 	}
-	return nil
+	return steps
 }
 
 // store keeps answers under their keys, in the transaction of the deed.
 func store(ctx context.Context, t tx, answers []storing, now int64) error {
-	if len(answers) == 0 {
-		return nil
-	}
+	return t.one(ctx, storingStep(answers, now))
+}
+
+func storingStep(answers []storing, now int64) step {
 	slices.SortFunc(answers, func(a, b storing) int { return slices.Compare(a.key, b.key) })
 	n := len(answers)
 	keys, hashes, bodies, statuses := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]int64, n)
@@ -137,9 +144,13 @@ func store(ctx context.Context, t tx, answers []storing, now int64) error {
 			bodies[i] = []byte{}
 		}
 	}
-	return t.insert(ctx, n, `INSERT INTO answers (key, body_hash, status, body, created_ms)
-		SELECT r.key, r.body_hash, r.status, r.body, $1 FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
-		table("key", keys).column("body_hash", hashes).column("status", statuses).column("body", bodies), now)
+	return step{
+		statement: `INSERT INTO answers (key, body_hash, status, body, created_ms)
+			SELECT r.key, r.body_hash, r.status, r.body, $1 FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+		rows: table("key", keys).column("body_hash", hashes).column("status", statuses).column("body", bodies),
+		args: []any{now},
+		want: n,
+	}
 }
 
 // outgoing are messages to write to the outbox.
@@ -162,7 +173,15 @@ func (o *outgoing) write(ctx context.Context, t tx, now int64) error {
 	if len(o.topics) == 0 {
 		return nil
 	}
-	return t.insert(ctx, len(o.topics), `INSERT INTO outbox (event, topic, key, payload, created_ms)
-		SELECT r.event, r.topic, r.key, r.payload, $1 FROM {rows} WHERE true`,
-		table("event", o.events).column("topic", o.topics).column("key", o.keys).column("payload", o.payloads), now)
+	return t.one(ctx, o.step(now))
+}
+
+func (o *outgoing) step(now int64) step {
+	return step{
+		statement: `INSERT INTO outbox (event, topic, key, payload, created_ms)
+			SELECT r.event, r.topic, r.key, r.payload, $1 FROM {rows} WHERE true`,
+		rows: table("event", o.events).column("topic", o.topics).column("key", o.keys).column("payload", o.payloads),
+		args: []any{now},
+		want: len(o.topics),
+	}
 }
