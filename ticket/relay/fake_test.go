@@ -173,6 +173,19 @@ func (b *broker) set(took time.Duration, fail func(Message) error) {
 	b.took, b.fail = took, fail
 }
 
+func (b *broker) called() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.calls)
+}
+
+// stored is what was stored, in order.
+func (b *broker) stored() []Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.log)
+}
+
 // ids are the deduplication ids of what was stored, in order.
 func (b *broker) ids() []string {
 	b.mu.Lock()

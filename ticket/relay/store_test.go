@@ -157,7 +157,7 @@ func TestLateCommitsAreDelivered(t *testing.T) {
 		require.Equal(t, committed, delivered())
 		require.Len(t, b.ids(), len(committed), "with nobody dying, once each")
 		last := map[string]string{}
-		for _, m := range b.log {
+		for _, m := range b.stored() {
 			var a, c, d, e int
 			if was, ok := last[m.Key]; ok {
 				_, err := fmt.Sscanf(was+" "+m.Topic, "t%d.%d t%d.%d", &a, &c, &d, &e)
@@ -176,11 +176,7 @@ func TestHungBrokerHoldsNoConnection(t *testing.T) {
 		b := &broker{took: time.Hour}
 		stop := running(t, newRelay(t, s, b))
 		s.reserve(t, 1)
-		eventually(t, func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.calls) == 1
-		})
+		eventually(t, func() bool { return b.called() == 1 })
 		for n := 2; n < 30; n++ {
 			s.reserve(t, n)
 			require.NoError(t, s.Cancel(t.Context(), "demo", s.reserve(t, 30+n).ID, fmt.Sprintf("p%d", 30+n)))
@@ -216,7 +212,7 @@ func TestSaleIsPublishedInOrder(t *testing.T) {
 		}
 		buyers.Wait()
 		eventually(t, func() bool { return len(b.ids()) == 40 })
-		for _, m := range b.log {
+		for _, m := range b.stored() {
 			if m.Topic != ticket.TopicPaymentRequested {
 				continue
 			}
@@ -229,7 +225,7 @@ func TestSaleIsPublishedInOrder(t *testing.T) {
 		eventually(t, func() bool { return len(b.ids()) == 60 })
 		stop()
 		topics := map[string][]string{}
-		for _, m := range b.log {
+		for _, m := range b.stored() {
 			topics[m.Key] = append(topics[m.Key], m.Topic)
 		}
 		require.Len(t, topics, 20)
