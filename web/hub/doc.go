@@ -1,13 +1,14 @@
 // Package hub holds the sockets of everybody who waits: it tells each person the
 // position, and the entry token in the moment of admission.
 //
-//	         net/http handler         Run
-//	fan ───▶ ServeLive ───arrival───▶ reader (one goroutine a socket, never writes)
-//	 ▲       checks, hijacks,           │ posts: hello, leave, control frames, gone
-//	 │       returns                    ▼
-//	 └──────────── writes ─────────── shard (a few goroutines, own all clients)
-//	                                    ▲ news: admitted, departed, changed, outcome
-//	                       View's feeds ┘ questions ──▶ askers ──▶ the line ──▶ answers
+//	         net/http handler
+//	fan ───▶ ServeLive ──opened──▶ shard (a few goroutines; own all clients)
+//	 ▲ │     checks, hijacks,       ▲ ▲ │
+//	 │ │     returns                │ │ └─ questions ──▶ askers ──▶ the line
+//	 │ └───▶ poller ──posts─────────┘ │                     └─ answers ──▶ shard
+//	 │       reads all sockets        │
+//	 │       (hello, leave, gone)     └─ news: admitted, departed, changed, outcome
+//	 └────── writes ◀── shard                  (the view's feeds, the tickets)
 //
 // # Words
 //
@@ -60,9 +61,18 @@
 //
 // # Memory
 //
-// The handler returns as soon as the connection is hijacked, so that net/http frees
-// its 8 KB of buffers; the reader's goroutine is started by Run. The WebSocket
-// library reads into 128 bytes and never writes: what it would write is posted to
-// the shard, and frames are put together in one buffer a shard. There is no timer
-// and no channel for a client: deadlines are ticks that a visit compares.
+// A waiting socket costs 2.0 KB here, with all that the hub knows of its person
+// (BenchmarkMemory: resident memory over 5,000 sockets, without the kernel's part).
+// It was 8.0 KB with a parked reader and the WebSocket library's connection: 4.2 KB
+// of stack, 1.1 KB of the library's state. So:
+//
+//   - the handler returns as soon as the connection is hijacked, and net/http frees
+//     its 8 KB of buffers;
+//   - gorilla/websocket does the handshake; fans' frames, few and short, are parsed
+//     here (inframe.go), and fuzzed against the library;
+//   - one poller reads all sockets (Linux; elsewhere, and with TLS, a goroutine each);
+//   - frames are put together in one buffer a shard and written without waiting; only
+//     what a socket did not take is kept for its client;
+//   - there is no timer and no channel for a client: deadlines are ticks, which a
+//     visit compares.
 package hub

@@ -35,13 +35,13 @@ func appendFrame(b []byte, sse bool, msg []byte) []byte {
 func appendHeader(b []byte, first byte, n int) []byte {
 	switch {
 	case n < 126:
-		return append(b, first, byte(n))
+		return append(b, first, byte(n)) //nolint:gosec // n < 126
 	case n < 1<<16:
 		b = append(b, first, 126)
-		return binary.BigEndian.AppendUint16(b, uint16(n)) //nolint:gosec // n < 1<<16 was just checked
+		return binary.BigEndian.AppendUint16(b, uint16(n))
 	default:
 		b = append(b, first, 127)
-		return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // a length is not negative
+		return binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 }
 

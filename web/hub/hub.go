@@ -49,6 +49,11 @@ type Hub struct {
 	watchers sync.WaitGroup // operators' sockets; Add only while running
 }
 
+var (
+	_ waitroom.Listener          = (*Hub)(nil)
+	_ waitroom.ForgottenListener = (*Hub)(nil)
+)
+
 // New returns a hub that serves once Run runs. It returns every fault of cfg.
 func New(cfg Config, deps Deps) (*Hub, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {

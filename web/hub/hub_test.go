@@ -225,12 +225,12 @@ func startNodeOn(t *testing.T, cfg Config, deps Deps, serve func(http.Handler) *
 }
 
 // until polls for a condition that comes true by itself.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
+func until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(10 * time.Second); !ok(); <-tick.C {
-		require.True(t, time.Now().Before(deadline), "waited too long for %s", what)
+		require.True(tb, time.Now().Before(deadline), "waited too long for %s", what)
 	}
 }
 

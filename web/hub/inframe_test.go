@@ -153,7 +153,10 @@ func reference(t *testing.T, data []byte) (got []string, broken bool) {
 func FuzzFramesAgainstLibrary(f *testing.F) {
 	for _, s := range [][]byte{
 		masked(0x81, "hi"), append(masked(0x01, "a"), masked(0x80, "b")...), masked(0x88, "\x03\xe8bye"), masked(0x89, "p"),
-		append(masked(0x01, "a"), masked(0x89, "b")...), {0x81, 0xff}, masked(0x82, strings.Repeat("x", 200)), {0x81, 0x00},
+		append(masked(0x01, "a"), masked(0x89, "b")...),
+		{0x81, 0xff},
+		masked(0x82, strings.Repeat("x", 200)),
+		{0x81, 0x00},
 		append(masked(0x81, "a"), masked(0x88, "")...), masked(0x01, strings.Repeat("y", 4000)),
 	} {
 		f.Add(s, uint8(3))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,46 @@ func TestPromise3PositionsComeInTime(t *testing.T) {
 		require.Equal(t, "position", f.next().Type)
 	}
 	require.Equal(t, int64(11), f.next().Position)
+}
+
+// Promise 3, the rhythm: who is far is told less often, and nobody is forgotten.
+func TestPromise3NearAndFar(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.do(func() {
+		ev := st.events[concert]
+		ev.RatePerS = 100 // in one far message's time 40 come in
+		st.events[concert] = ev
+	})
+	cfg := quick()
+	cfg.Near = 10
+	n := startNode(t, cfg, st.deps())
+	var tabs []*fan
+	for i, pos := range []int64{10, 50, 51, 1_000_000} {
+		st.seat(i+1, pos)
+		tabs = append(tabs, dial(t, n, cookie(receiptOf(fmt.Sprint("e", i), i+1))))
+	}
+	const seconds = 2
+	counts := make([]int, len(tabs))
+	var readers sync.WaitGroup
+	for i, f := range tabs {
+		readers.Go(func() {
+			for until := time.Now().Add(seconds * time.Second); time.Now().Before(until); {
+				if m, err := f.read(); err == nil && m.Type == "position" {
+					counts[i]++
+				}
+			}
+		})
+	}
+	readers.Wait()
+	for i, count := range counts {
+		if i < 2 { // near, or soon near: every 100ms
+			require.Greater(t, count, counts[2]*2, "%v", counts)
+		} else { // every 400ms; a busy machine makes it fewer, never many more
+			require.GreaterOrEqual(t, count, 2, "%v", counts)
+			require.LessOrEqual(t, count, seconds*1000/400+3, "%v", counts)
+		}
+	}
 }
 
 func TestPausedStillSaysPositions(t *testing.T) {
@@ -141,6 +182,36 @@ func TestAdmittedWhileAway(t *testing.T) {
 		n.Outcome(ticket.Outcome{Event: string(concert), Person: "student-17", ReservationID: "r2", Status: ticket.Paid})
 		require.Equal(t, said{Type: "reservation", ReservationID: "r2", Status: "paid"}, f.wait("reservation"))
 	}
+}
+
+// A turn that ended is told once, and the socket stays for late outcomes.
+func TestTurnEnds(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	set := func(state waitroom.EntryState) {
+		g := grantFor("ann", 7)
+		g.State = state
+		st.do(func() {
+			st.places["ann"] = waitroom.Place{Event: concert, Entry: "ann", Seq: 7, State: state, Grant: g}
+		})
+	}
+	set(waitroom.EntryEntered)
+	cfg := quick()
+	cfg.IdleEvery = 50 * time.Millisecond
+	n := startNode(t, cfg, st.deps())
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	f.wait("admitted")
+	require.Equal(t, said{Type: "event", State: "open"}, f.next(), "data comes also to those inside")
+	set(waitroom.EntryCompleted)
+	require.Equal(t, "completed", f.wait("ended").State)
+	n.Outcome(ticket.Outcome{Event: string(concert), Person: "ann", ReservationID: "r1", Status: ticket.Paid})
+	for m := f.next(); m.Type != "reservation"; m = f.next() {
+		require.NotEqual(t, "ended", m.Type)
+	}
+	// The same person joins anew, on the same socket.
+	st.seat(20, 9)
+	f.hello(receiptOf("ann", 20))
+	require.Equal(t, int64(9), f.wait("position").Position)
 }
 
 func TestEnds(t *testing.T) {

@@ -38,8 +38,9 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 	require.Equal(t,
 		marshal(t, positionMessage{Type: "position", Position: 1, Waiting: 1, RatePerS: 0.1}),
 		string(position{pos: 1, tail: appendTail(nil, 0.1, -1)}.append(nil)), "no estimate and nothing for sale: the fields are absent")
-	require.Equal(t, `{"type":"position","position":3,"ahead":2,"waiting":3,"eta_s":1,"eta_p90_s":1,"rate_per_s":0,"seats_left":0}`,
-		string(position{pos: 3, eta: time.Millisecond, tail: appendTail(nil, 0, 0)}.append(nil)), "an estimate is never zero")
+	same := func(want, got string) { t.Helper(); require.Equal(t, want, got) } // to the byte
+	same(`{"type":"position","position":3,"ahead":2,"waiting":3,"eta_s":1,"eta_p90_s":1,"rate_per_s":0,"seats_left":0}`,
+		string(position{pos: 3, eta: time.Millisecond, tail: appendTail(nil, 0, 0)}.append(nil))) // an estimate is never zero
 
 	require.Equal(t, marshal(t, struct {
 		Type        string `json:"type"`
@@ -70,8 +71,8 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 	require.Equal(t, marshal(t, reservationMessage{Type: "reservation", ReservationID: "r1", Status: "paid"}),
 		string(appendReservation(nil, ticket.Outcome{ReservationID: "r1", Status: ticket.Paid})))
 
-	require.Equal(t, `{"type":"ended","state":"expired"}`, string(appendEnded(nil, waitroom.EntryExpired)))
-	require.Equal(t, `{"type":"bye","retry_after_ms":1234}`, string(appendBye(nil, 1234*time.Millisecond+999)))
+	same(`{"type":"ended","state":"expired"}`, string(appendEnded(nil, waitroom.EntryExpired)))
+	same(`{"type":"bye","retry_after_ms":1234}`, string(appendBye(nil, 1234*time.Millisecond+999)))
 }
 
 func TestFloatsThatJSONCannotHold(t *testing.T) {

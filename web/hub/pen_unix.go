@@ -42,7 +42,7 @@ func (w pen) write(c *client, p []byte) (int, error) {
 // the runtime does not wait for room in the socket.
 func (w *scratch) try(fd uintptr) bool {
 	for w.n < len(w.p) {
-		n, err := syscall.Write(int(fd), w.p[w.n:]) //nolint:gosec // a file descriptor is an int
+		n, err := syscall.Write(int(fd), w.p[w.n:])
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -65,6 +65,6 @@ const tcpUserTimeout = 0x12
 func limitSilence(raw syscall.RawConn, d time.Duration) {
 	_ = raw.Control(func(fd uintptr) {
 		// Elsewhere than on Linux the kernel's own, longer limit stays.
-		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(d.Milliseconds())) //nolint:gosec // a file descriptor is an int
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(d.Milliseconds()))
 	})
 }

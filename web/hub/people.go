@@ -222,6 +222,9 @@ func (s *shard) departed(r *room, gone []waitroom.Departure) {
 // over ends p's place or turn on all its tabs.
 func (s *shard) over(p *person, state waitroom.EntryState) {
 	code, closes := endCode(state, p.turn != nil)
+	if p.state == state && !closes {
+		return // told already
+	}
 	p.state, p.leaving = state, false
 	for c := p.tabs; c != nil; {
 		next := c.next // c may be cut, and leave the list

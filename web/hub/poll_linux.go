@@ -30,7 +30,7 @@ func newPoller() (*poller, error) {
 		_ = syscall.Close(fd) // the first error counts
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
-	file := os.NewFile(uintptr(fd), "epoll") //nolint:gosec // a file descriptor is not negative
+	file := os.NewFile(uintptr(fd), "epoll")
 	raw, err := file.SyscallConn()
 	if err != nil {
 		_ = file.Close() // the first error counts
@@ -46,7 +46,7 @@ func (p *poller) add(c *client) bool {
 	}
 	var err error
 	ctl := c.raw.Control(func(u uintptr) {
-		fd := int(u) //nolint:gosec // a file descriptor is an int
+		fd := int(u)
 		p.set(fd, c)
 		err = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{
 			Events: syscall.EPOLLIN | syscall.EPOLLRDHUP,
@@ -102,7 +102,7 @@ func (p *poller) run(h *Hub) error {
 	)
 	for {
 		err := p.raw.Read(func(fd uintptr) bool {
-			n, failed = syscall.EpollWait(int(fd), events[:], 0) //nolint:gosec // a file descriptor is an int
+			n, failed = syscall.EpollWait(int(fd), events[:], 0)
 			return n != 0                                        // with none ready the runtime waits
 		})
 		switch {
@@ -129,7 +129,7 @@ func (p *poller) read(h *Hub, c *client, buf []byte) {
 	var n int
 	var failed error
 	err := c.raw.Read(func(fd uintptr) bool {
-		n, failed = syscall.Read(int(fd), buf) //nolint:gosec // a file descriptor is an int
+		n, failed = syscall.Read(int(fd), buf)
 		return true
 	})
 	switch {

@@ -70,7 +70,7 @@ func (s *shard) owe(c *client) int64 {
 	if p.state != waitroom.EntryWaiting {
 		if c.owes&(owesAdmitted|owesEnded) == 0 {
 			c.owes |= owesNotice // something to say, so that no proxy hangs up
-			if p.turn != nil {
+			if p.state == waitroom.EntryAdmitted || p.state == waitroom.EntryEntered {
 				s.ask(p) // no feed tells of a turn's end
 			}
 		}
