@@ -103,7 +103,7 @@ func (p *poller) run(h *Hub) error {
 	for {
 		err := p.raw.Read(func(fd uintptr) bool {
 			n, failed = syscall.EpollWait(int(fd), events[:], 0)
-			return n != 0                                        // with none ready the runtime waits
+			return n != 0 // with none ready the runtime waits
 		})
 		switch {
 		case errors.Is(err, os.ErrClosed):
