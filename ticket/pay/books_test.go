@@ -174,7 +174,7 @@ type desk struct {
 	worker  *Worker
 }
 
-func newDesk(t testing.TB, b *books, p Provider) *desk {
+func newDesk(t *testing.T, b *books, p Provider) *desk {
 	t.Helper()
 	d := &desk{books: b}
 	d.sandbox, _ = p.(*Sandbox)
@@ -183,7 +183,7 @@ func newDesk(t testing.TB, b *books, p Provider) *desk {
 	return d
 }
 
-func newWorker(t testing.TB, s Store, g *Guard) *Worker {
+func newWorker(t *testing.T, s Store, g *Guard) *Worker {
 	t.Helper()
 	w, err := NewWorker(WorkerConfig{}, s, g, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)
@@ -191,7 +191,7 @@ func newWorker(t testing.TB, s Store, g *Guard) *Worker {
 }
 
 // running runs a worker's sweep until the test ends, or until stop is called.
-func running(t testing.TB, w *Worker) (stop func()) {
+func running(t *testing.T, w *Worker) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -204,7 +204,7 @@ func running(t testing.TB, w *Worker) (stop func()) {
 }
 
 // balanced checks promises 1 and 8 by a recount.
-func (d *desk) balanced(t testing.TB) {
+func (d *desk) balanced(t *testing.T) {
 	t.Helper()
 	captured, refunded := d.sandbox.Recount()
 	a := d.sandbox.Audit()

@@ -112,7 +112,7 @@ func NewGuard(cfg GuardConfig, next Provider, log *zap.Logger, reg prometheus.Re
 	good := uint(math.Floor(float64(g.cfg.Trials)*(1-g.cfg.FailureRate))) + 1
 	g.breaker = circuitbreaker.NewBuilder[any]().
 		WithDelay(g.cfg.OpenFor).
-		WithSuccessThresholdRatio(min(good, uint(g.cfg.Trials)), uint(g.cfg.Trials)). //nolint:gosec // Validate: Trials is positive
+		WithSuccessThresholdRatio(min(good, uint(g.cfg.Trials)), uint(g.cfg.Trials)).
 		OnStateChanged(g.changed).
 		Build()
 	g.show(circuitbreaker.ClosedState)
@@ -191,7 +191,9 @@ func guarded[R any](ctx context.Context, g *Guard, deed string, f func(context.C
 	}
 	start := time.Now()
 	r, err := failsafe.With(timeout.New[R](g.cfg.Timeout)).WithContext(ctx).
-		GetWithExecution(func(e failsafe.Execution[R]) (R, error) { return f(e.Context()) })
+		GetWithExecution(func(e failsafe.Execution[R]) (R, error) { //nolint:contextcheck // a child of ctx, which the timeout ends
+			return f(e.Context())
+		})
 	took := time.Since(start)
 	res := judge(ctx, err, err == nil && refused(r))
 	g.end(turn, res, took >= g.cfg.SlowAfter)

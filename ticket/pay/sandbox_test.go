@@ -47,6 +47,7 @@ func asked(key, method string) ChargeRequest {
 func TestSandboxMethods(t *testing.T) {
 	t.Parallel()
 	onProviders(t, func(t *testing.T, p Provider, s *Sandbox) {
+		t.Helper()
 		ctx := t.Context()
 		for _, m := range []string{"", MethodApprove, MethodDelay, MethodTwice} {
 			c, err := p.Charge(ctx, asked("k-"+m, m))
@@ -86,6 +87,7 @@ func TestSandboxMethods(t *testing.T) {
 func TestSandboxRefusals(t *testing.T) {
 	t.Parallel()
 	onProviders(t, func(t *testing.T, p Provider, s *Sandbox) {
+		t.Helper()
 		ctx := t.Context()
 		_, err := p.Charge(ctx, asked("a/b c", MethodApprove))
 		require.NoError(t, err, "keys may hold anything")
@@ -129,6 +131,7 @@ func TestSandboxRefusals(t *testing.T) {
 func TestSandboxChargesOncePerKey(t *testing.T) {
 	t.Parallel()
 	onProviders(t, func(t *testing.T, p Provider, s *Sandbox) {
+		t.Helper()
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() { _, _ = p.Charge(t.Context(), asked("k", MethodApprove)) })

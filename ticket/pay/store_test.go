@@ -87,7 +87,7 @@ func newShop(t *testing.T, address string, rdb *redis.Client) *shop {
 }
 
 // run runs a component until the test ends, or until stop is called.
-func (s *shop) run(t testing.TB, run func(context.Context) error) (stop func()) {
+func (s *shop) run(t *testing.T, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -101,7 +101,7 @@ func (s *shop) run(t testing.TB, run func(context.Context) error) (stop func()) 
 }
 
 // work starts a worker with its consumer, on a guard whose calls are cut early.
-func (s *shop) work(t testing.TB, g *Guard) (stop func()) {
+func (s *shop) work(t *testing.T, g *Guard) (stop func()) {
 	t.Helper()
 	w, err := NewWorker(WorkerConfig{SweepEvery: 50 * time.Millisecond, AskAfter: 20 * time.Millisecond}, s.store, g, zap.NewNop(), nil)
 	require.NoError(t, err)
@@ -117,18 +117,18 @@ func (s *shop) work(t testing.TB, g *Guard) (stop func()) {
 	}
 }
 
-func (s *shop) guard(t testing.TB) *Guard {
+func (s *shop) guard(t *testing.T) *Guard {
 	t.Helper()
 	return newGuard(t, s.provider, GuardConfig{Timeout: 300 * time.Millisecond, SlowAfter: 250 * time.Millisecond, OpenFor: 500 * time.Millisecond})
 }
 
 // buy reserves seat n for person n and asks to pay for it.
-func (s *shop) buy(t testing.TB, event string, n int, method string) (id string) {
+func (s *shop) buy(t *testing.T, event string, n int, method string) (id string) {
 	t.Helper()
 	return s.buySeat(t, event, n, n, method)
 }
 
-func (s *shop) buySeat(t testing.TB, event string, n, seat int, method string) (id string) {
+func (s *shop) buySeat(t *testing.T, event string, n, seat int, method string) (id string) {
 	t.Helper()
 	person := fmt.Sprintf("p%d", n)
 	_, err := s.store.Reserve(t.Context(), ticket.ReserveRequest{
@@ -155,7 +155,7 @@ func (s *shop) buySeat(t testing.TB, event string, n, seat int, method string) (
 }
 
 // becomes waits until a reservation has a status, and gives it.
-func (s *shop) becomes(t testing.TB, event, id string, n int, want ticket.Status) ticket.Reservation {
+func (s *shop) becomes(t *testing.T, event, id string, n int, want ticket.Status) ticket.Reservation {
 	t.Helper()
 	var r ticket.Reservation
 	eventually(t, func() bool {
@@ -168,7 +168,7 @@ func (s *shop) becomes(t testing.TB, event, id string, n int, want ticket.Status
 }
 
 // eventually polls until it is so, for at most 60 seconds.
-func eventually(t testing.TB, so func() bool) {
+func eventually(t *testing.T, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -184,13 +184,13 @@ func eventually(t testing.TB, so func() bool) {
 
 // balanced checks promise 8 against the seat map, which follows the database
 // within a poll, and the sandbox's books.
-func (s *shop) balanced(t testing.TB, events ...string) {
+func (s *shop) balanced(t *testing.T, events ...string) {
 	t.Helper()
 	captured, refunded := s.sandbox.Recount()
 	eventually(t, func() bool { return s.sold(t, events) == captured-refunded })
 }
 
-func (s *shop) sold(t testing.TB, events []string) (cents int64) {
+func (s *shop) sold(t *testing.T, events []string) (cents int64) {
 	t.Helper()
 	for _, event := range events {
 		m, _, err := s.store.Map(t.Context(), event)
@@ -211,6 +211,7 @@ func (s *shop) sold(t testing.TB, events []string) (cents int64) {
 func TestWholeWay(t *testing.T) {
 	t.Parallel()
 	onShops(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		s.work(t, s.guard(t))
 		want := map[string]ticket.Status{
 			MethodApprove: ticket.Paid, MethodDecline: ticket.PaymentFailed, MethodDelay: ticket.Paid,
@@ -248,6 +249,7 @@ func TestWholeWay(t *testing.T) {
 func TestWholeWayWithProviderDown(t *testing.T) {
 	t.Parallel()
 	onShops(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		g := newGuard(t, s.provider, GuardConfig{OpenFor: time.Hour})
 		breakSandbox(t, &desk{sandbox: s.sandbox, guard: g})
 		s.work(t, g)
@@ -272,6 +274,7 @@ func TestWholeWayWithProviderDown(t *testing.T) {
 func TestWholeWayWithoutABroker(t *testing.T) {
 	t.Parallel()
 	onShops(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		w, err := NewWorker(WorkerConfig{SweepEvery: 50 * time.Millisecond}, s.store, s.guard(t), zap.NewNop(), nil)
 		require.NoError(t, err)
 		s.run(t, w.Run)
@@ -285,6 +288,7 @@ func TestWholeWayWithoutABroker(t *testing.T) {
 func TestWholeWayWithAKilledWorker(t *testing.T) {
 	t.Parallel()
 	onShops(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		killed := make(chan struct{})
 		// The first worker's charge reaches the sandbox, and the worker never hears of it.
 		dead := s.claimAndDie(t, killed)
@@ -301,20 +305,19 @@ func TestWholeWayWithAKilledWorker(t *testing.T) {
 
 // claimAndDie runs a consumer that claims a payment, charges it and is gone: it
 // settles nothing, and its message stays pending.
-func (s *shop) claimAndDie(t testing.TB, killed chan struct{}) (stop func()) {
+func (s *shop) claimAndDie(t *testing.T, killed chan struct{}) (stop func()) {
 	t.Helper()
 	return s.run(t, func(ctx context.Context) error {
-		for {
+		for ctx.Err() == nil {
 			ps, err := s.store.ClaimStalePayments(ctx, 1, 2*time.Second)
 			if len(ps) == 1 && err == nil {
 				_, err = s.sandbox.Charge(ctx, ChargeRequest{Key: ps[0].ID, AmountCents: ps[0].AmountCents, Currency: ps[0].Currency, Method: ps[0].Method})
 				close(killed)
 				return err
 			}
-			if wait(ctx, 20*time.Millisecond) != nil {
-				return nil
-			}
+			_ = wait(ctx, 20*time.Millisecond)
 		}
+		return nil
 	})
 }
 
@@ -322,6 +325,7 @@ func (s *shop) claimAndDie(t testing.TB, killed chan struct{}) (stop func()) {
 func TestWholeWayOfLateMoney(t *testing.T) {
 	t.Parallel()
 	onShops(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		id := s.buy(t, "waiting", 1, MethodApprove)
 		ps := s.claimed(t)
 		// Somebody found that it was never charged, and gave the seat back …
@@ -345,7 +349,7 @@ func TestWholeWayOfLateMoney(t *testing.T) {
 }
 
 // claimed waits for the one payment there is and claims it.
-func (s *shop) claimed(t testing.TB) (p ticket.Payment) {
+func (s *shop) claimed(t *testing.T) (p ticket.Payment) {
 	t.Helper()
 	eventually(t, func() bool {
 		ps, err := s.store.ClaimStalePayments(t.Context(), 1, time.Second)

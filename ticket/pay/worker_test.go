@@ -17,7 +17,7 @@ import (
 	"github.com/waitroom-dev/waitroom/ticket/relay"
 )
 
-func message(t testing.TB, id string) relay.Message {
+func message(t *testing.T, id string) relay.Message {
 	t.Helper()
 	b, err := json.Marshal(ticket.Message{Topic: ticket.TopicPaymentRequested, PaymentID: id})
 	require.NoError(t, err)
@@ -75,7 +75,8 @@ func TestNoAnswerIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
 		d.books.add("p1", MethodVanish)
-		go func() { _ = d.worker.Handle(t.Context(), message(t, "p1")) }()
+		m := message(t, "p1")
+		go func() { _ = d.worker.Handle(t.Context(), m) }()
 		time.Sleep(3*time.Second + 1)
 		synctest.Wait()
 		require.Equal(t, ticket.PaymentUnknown, d.books.state("p1"))
@@ -195,7 +196,7 @@ func TestJobThatWaitedGoesOnWithTheTrials(t *testing.T) {
 }
 
 // breakSandbox takes the sandbox down and opens the breaker with 50 calls.
-func breakSandbox(t testing.TB, d *desk) {
+func breakSandbox(t *testing.T, d *desk) {
 	t.Helper()
 	d.sandbox.SetDown(true)
 	for range 50 {

@@ -287,12 +287,12 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 		}
 		reg := prometheus.NewRegistry()
 		cfg.Group, cfg.Block = "payments", 20*time.Millisecond
-		c, err := redisbroker.NewConsumer(cfg, another(t, rdb), func(_ context.Context, m relay.Message) error {
+		c, err := redisbroker.NewConsumer(cfg, another(t, rdb), func(ctx context.Context, m relay.Message) error {
 			if m.DedupID == "d3" {
 				tries.Add(1)
 				return errors.New("cannot read it")
 			}
-			return others.handle(context.Background(), m)
+			return others.handle(ctx, m)
 		}, zap.NewNop(), reg)
 		require.NoError(t, err)
 		ms := messages(10)

@@ -197,7 +197,7 @@ func (b *broker) ids() []string {
 	return ids
 }
 
-func newRelay(t testing.TB, o Outbox, p Publisher) *Relay {
+func newRelay(t *testing.T, o Outbox, p Publisher) *Relay {
 	t.Helper()
 	r, err := New(Config{}, o, p, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func newRelay(t testing.TB, o Outbox, p Publisher) *Relay {
 }
 
 // running runs a relay until stop is called.
-func running(t testing.TB, r *Relay) (stop func()) {
+func running(t *testing.T, r *Relay) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -217,14 +217,14 @@ func running(t testing.TB, r *Relay) (stop func()) {
 }
 
 // counted is the sum of a counter over its labels.
-func counted(t testing.TB, reg *prometheus.Registry, name string) (n float64) {
+func counted(t *testing.T, reg *prometheus.Registry, name string) (n int) {
 	t.Helper()
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
-				n += m.GetCounter().GetValue()
+				n += int(m.GetCounter().GetValue())
 			}
 		}
 	}

@@ -204,12 +204,9 @@ func (r *Relay) store(ctx context.Context, call func(context.Context) error) err
 
 // sweep deletes rows that were published long ago, in bounded batches.
 func (r *Relay) sweep(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		pause(ctx, jitter(r.cfg.SweepEvery), nil)
-		for n := r.cfg.SweepBatch; n == r.cfg.SweepBatch; {
-			if ctx.Err() != nil {
-				return nil
-			}
+		for n := r.cfg.SweepBatch; n == r.cfg.SweepBatch && ctx.Err() == nil; {
 			err := r.store(ctx, func(ctx context.Context) (err error) {
 				n, err = r.outbox.SweepOutbox(ctx, r.cfg.Keep, r.cfg.SweepBatch)
 				return err
@@ -223,6 +220,7 @@ func (r *Relay) sweep(ctx context.Context) error {
 			r.metrics.swept.Add(float64(n))
 		}
 	}
+	return nil
 }
 
 // pause waits for d, a kick or the end of ctx, whichever is first.

@@ -142,7 +142,7 @@ func TestPoisonStopsNobody(t *testing.T) {
 				require.True(t, o.rows[0].parked)
 				require.Equal(t, 3, o.failed[1])
 				require.Equal(t, 3, logs.FilterMessage("message failed").Len())
-				require.EqualValues(t, 3, counted(t, reg, "waitroom_relay_failures_total"))
+				require.Equal(t, 3, counted(t, reg, "waitroom_relay_failures_total"))
 			})
 		})
 	}
@@ -181,7 +181,7 @@ func TestBrokerAwayBurnsNoAttempts(t *testing.T) {
 }
 
 // inOrder checks that the rows of each key were published in order.
-func inOrder(t testing.TB, b *broker) {
+func inOrder(t *testing.T, b *broker) {
 	t.Helper()
 	last := map[string]int64{}
 	seen := map[string]bool{}
@@ -293,7 +293,7 @@ func TestSweep(t *testing.T) {
 		synctest.Wait()
 		stop()
 		require.Equal(t, 2500, o.swept)
-		require.EqualValues(t, 2500, counted(t, reg, "waitroom_relay_swept_total"))
+		require.Equal(t, 2500, counted(t, reg, "waitroom_relay_swept_total"))
 	})
 }
 

@@ -57,7 +57,7 @@ func onDatabases(t *testing.T, n int, test func(t *testing.T, s shop)) {
 }
 
 // reserve takes one seat for a person of its own and gives the reservation.
-func (s shop) reserve(t testing.TB, n int) ticket.Reservation {
+func (s shop) reserve(t *testing.T, n int) ticket.Reservation {
 	t.Helper()
 	var got ticket.Reservation
 	_, err := s.Reserve(t.Context(), ticket.ReserveRequest{
@@ -74,7 +74,7 @@ func (s shop) reserve(t testing.TB, n int) ticket.Reservation {
 }
 
 // eventually polls until it is so, for at most 30 seconds.
-func eventually(t testing.TB, so func() bool) {
+func eventually(t *testing.T, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -90,7 +90,7 @@ func eventually(t testing.TB, so func() bool) {
 
 // rawDB is a second way into the shop's database, for transactions that the store
 // would not make.
-func (s shop) rawDB(t testing.TB) *sql.DB {
+func (s shop) rawDB(t *testing.T) *sql.DB {
 	t.Helper()
 	driver, dsn := "pgx", s.address
 	if path, ok := strings.CutPrefix(s.address, "sqlite:"); ok {
