@@ -27,6 +27,8 @@ type DB struct {
 	max         int
 	// waiting counts callers that wait for a connection.
 	waiting atomic.Int64
+	// watch, if set, sees each statement before it runs; tests look at plans.
+	watch func(ctx context.Context, t tx, statement string, args []any)
 }
 
 const (
@@ -163,10 +165,16 @@ func (db *DB) Close() error {
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := db.write.PingContext(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	for try := 1; ; try++ {
+		err := db.write.PingContext(ctx)
+		if err == nil {
+			return nil
+		}
+		// SQLite's change to WAL, the first time, waits for nobody.
+		if db.dialect.classify(err) != faultRetry || try > 3*tries || !pause(ctx, try) {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
 	}
-	return nil
 }
 
 // usage reads the pool of writers.
@@ -208,9 +216,18 @@ type tx struct {
 	}
 }
 
+// spell writes a statement in the database's dialect.
+func (t tx) spell(ctx context.Context, statement string, l *list, args []any) (string, []any, error) {
+	statement, args, err := t.db.dialect.spell(statement, l, args)
+	if err == nil && t.db.watch != nil {
+		t.db.watch(ctx, t, statement, args)
+	}
+	return statement, args, err
+}
+
 // exec gives the number of rows affected.
 func (t tx) exec(ctx context.Context, statement string, l *list, args ...any) (int64, error) {
-	statement, args, err := t.db.dialect.spell(statement, l, args)
+	statement, args, err := t.spell(ctx, statement, l, args)
 	if err != nil {
 		return 0, err
 	}
@@ -224,7 +241,7 @@ func (t tx) exec(ctx context.Context, statement string, l *list, args ...any) (i
 
 // query calls scan for each row; read spells the destinations.
 func (t tx) query(ctx context.Context, each func(scan func(...any) error) error, statement string, l *list, args ...any) error {
-	statement, args, err := t.db.dialect.spell(statement, l, args)
+	statement, args, err := t.spell(ctx, statement, l, args)
 	if err != nil {
 		return err
 	}
@@ -264,7 +281,7 @@ func (t tx) all(ctx context.Context, steps []step) error {
 	}
 	var batch pgx.Batch
 	for _, s := range steps {
-		statement, args, err := t.db.dialect.spell(s.statement, s.rows, s.args)
+		statement, args, err := t.spell(ctx, s.statement, s.rows, s.args)
 		if err != nil {
 			return err
 		}

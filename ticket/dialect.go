@@ -194,7 +194,7 @@ func classifyPostgres(err error) fault {
 		if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 			return faultAway
 		}
-		if pgconn.SafeToRetry(err) {
+		if pgconn.SafeToRetry(err) || errors.Is(err, pgconn.ErrConnClosed) {
 			return faultAway
 		}
 		return classifyCommon(err)

@@ -1,5 +1,73 @@
 // Package ticket sells each seat once.
 //
 // SQL is the truth: PostgreSQL in production, SQLite embedded, the same schema,
-// code and tests for both.
+// code and tests for both. A person with an entry token reserves seats of a hall
+// or a quantity of a stock, pays, and owns them.
+//
+//	          reserve          pay                    captured
+//	(free) ───────────▶ held ───────▶ payment_pending ───────────▶ paid
+//	                     │                  │
+//	       cancel, hold_ttl ends      declined, given up, lease ends
+//	                     ▼                  ▼
+//	        cancelled, expired       payment_failed, cancelled ──▶ refunded
+//	                     │                  │             (money came too late)
+//	                     └── seats, share and token free again ──┘
+//
+// # Words
+//
+//   - catalogue: what an event sells, and on which terms. Put makes it.
+//   - seat, item: a seat of a hall has a version that grows with each change; an
+//     item is a stock of which only the number left is known.
+//   - hall: one node's memory of an event's seats and stock. It may be behind; it
+//     only spares the database questions, and the database decides.
+//   - hold: a reservation's right to its seats until expires_at, by the
+//     database's clock. In payment it is a lease that ends with the payment's
+//     outcome or at its cap.
+//   - token (jti): the entry token's id. It is spent by a reservation that lives
+//     (held, payment_pending, paid), not by an attempt.
+//   - share: the number of seats that one person holds and owns.
+//   - answer: the response to a deed with an idempotency key, stored with the
+//     deed and replayed ever after.
+//   - group: reservations in flight together, in one transaction. There is no
+//     timer: whoever finds nobody at work leads a group of one.
+//   - outbox: the messages of what was committed, written with it. Consumers may
+//     see one twice; its deduplication id is always the same.
+//   - outcome: a change of a reservation that its buyer is told.
+//   - refund_due: money that came for seats that are gone.
+//
+// # How a reservation is made
+//
+// One transaction asks one question (answers, tokens, shares, stock, the clock),
+// judges the group's requests one after the other in memory, and writes what
+// follows in one round trip: seats by UPDATE … WHERE version = … AND status =
+// 'free', the reservation against the unique token, the share with its limit, the
+// stock while enough is left, outbox rows, answers. The rows affected decide. Who
+// lost a row to another node tries the whole group again, up to three times with
+// growing, jittered waits, the last time with row locks; a group that cannot be
+// done is done one by one, so that a bad request fails alone. With pessimistic
+// locking the rows are locked from the first try on. All locks are taken in one
+// order: seats, reservations, shares, items, outbox, answers, and by key in each.
+//
+// # Promises, each with a test that names it
+//
+//  1. A seat is sold once, its version grows by one, and one message tells of it.
+//  2. Stock adds up and never goes below zero; each refusal is definite.
+//  3. The server's own choice sells every seat, and none twice.
+//  4. A token buys once, on however many nodes it is tried at once.
+//  5. A key acts once; the same key, caller, route and body is answered byte for
+//     byte, refusals too; another body is ErrIdempotencyMismatch.
+//  6. A person never has more than per_user.
+//  7. A bad call in a group spoils nobody else's.
+//  8. Nobody fails for want of a lock or a connection, with one connection too.
+//  9. Every order of holds, ends, payments, their results, cancellations and
+//     refunds leaves the rightful owner, and late money goes back once.
+//  10. An ended hold frees seats, share and token at once.
+//  11. A hold in payment does not end before its outcome or its cap.
+//  12. Every node hears each outcome, and its map follows the others'.
+//  13. Messages of a reservation keep their order, past failures too, and are
+//     given out until they are published.
+//  14. What commits late is not skipped, by relay or nodes.
+//  15. With the database away a call ends in time with ErrUnavailable and nothing
+//     half done; when it is back, calls succeed without a restart.
+//  16. Every statement on the way of a purchase finds its rows by an index.
 package ticket

@@ -24,10 +24,18 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", db.fail(err))
+	for try := 1; ; try++ {
+		_, err := provider.Up(ctx)
+		if err == nil {
+			return nil
+		}
+		// On PostgreSQL a lock lets one process in at a time. SQLite has none to
+		// offer: of two processes that start at once one fails, undoes its step, and
+		// finds it done when it looks again.
+		if db.dialect == postgres || try == tries || !pause(ctx, try) {
+			return fmt.Errorf("migrate: %w", db.fail(err))
+		}
 	}
-	return nil
 }
 
 // migrator reads the embedded files, spelled in the database's dialect.

@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// In every claim the rows are chosen and locked in a materialised query of its
+// own: inside IN (…) PostgreSQL may run the choice again for each row it looks
+// at, and claim more than the limit.
+
 // ClaimOutbox gives up to limit unpublished rows to one relay for the time of
 // the lease, oldest first. Of each reservation only its oldest unpublished row is
 // given, so that its messages keep their order, also past one that fails or is
@@ -29,11 +33,11 @@ func (s *Store) ClaimOutbox(ctx context.Context, limit int, lease time.Duration)
 			r.DedupID = r.Key + ":" + r.Topic // a reservation has each topic once
 			claimed = append(claimed, r)
 			return err
-		}, `UPDATE outbox SET next_ms = $2 WHERE id IN (
-				SELECT o.id FROM outbox o WHERE o.state = 0 AND o.next_ms <= $1 AND NOT EXISTS
+		}, `WITH due AS MATERIALIZED
+				(SELECT o.id FROM outbox o WHERE o.state = 0 AND o.next_ms <= $1 AND NOT EXISTS
 					(SELECT 1 FROM outbox e WHERE e.key = o.key AND e.id < o.id AND e.state <> 1)
 				ORDER BY o.id LIMIT $3 {skip})
-			AND state = 0 AND next_ms <= $1
+			UPDATE outbox SET next_ms = $2 WHERE id IN (SELECT id FROM due)
 			RETURNING id, event, topic, key, payload, attempts, created_ms`, nil, now, now+lease.Milliseconds(), limit)
 	})
 	if err != nil {
@@ -95,21 +99,24 @@ func (s *Store) MarkFailed(ctx context.Context, id int64, cause string) error {
 // Unpark puts up to limit parked rows back to be tried, oldest first, and gives
 // their number.
 func (s *Store) Unpark(ctx context.Context, limit int) (int, error) {
-	return s.bulk(ctx, "unpark outbox", `UPDATE outbox SET state = 0, attempts = 0, next_ms = 0 WHERE id IN
-		(SELECT id FROM outbox WHERE state = 2 ORDER BY id LIMIT $2 {skip}) AND CAST($1 AS BIGINT) >= 0`, 0, limit)
+	return s.bulk(ctx, "unpark outbox", `WITH due AS MATERIALIZED
+			(SELECT id FROM outbox WHERE state = 2 AND created_ms <= $1 ORDER BY id LIMIT $2 {skip})
+		UPDATE outbox SET state = 0, attempts = 0, next_ms = 0 WHERE id IN (SELECT id FROM due)`, 0, limit)
 }
 
 // SweepOutbox deletes up to limit rows that were published longer ago than that,
 // and gives their number.
 func (s *Store) SweepOutbox(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
-	return s.bulk(ctx, "sweep outbox", `DELETE FROM outbox WHERE id IN
-		(SELECT id FROM outbox WHERE state = 1 AND published_ms <= $1 ORDER BY published_ms LIMIT $2 {skip})`, olderThan, limit)
+	return s.bulk(ctx, "sweep outbox", `WITH due AS MATERIALIZED
+			(SELECT id FROM outbox WHERE state = 1 AND published_ms <= $1 ORDER BY published_ms LIMIT $2 {skip})
+		DELETE FROM outbox WHERE id IN (SELECT id FROM due)`, olderThan, limit)
 }
 
 // sweepAnswers deletes up to limit answers that are older than their retention.
 func (s *Store) sweepAnswers(ctx context.Context, limit int) (int, error) {
-	return s.bulk(ctx, "sweep answers", `DELETE FROM answers WHERE key IN
-		(SELECT key FROM answers WHERE created_ms <= $1 ORDER BY created_ms LIMIT $2 {skip})`, s.cfg.Retention, limit)
+	return s.bulk(ctx, "sweep answers", `WITH due AS MATERIALIZED
+			(SELECT key FROM answers WHERE created_ms <= $1 ORDER BY created_ms LIMIT $2 {skip})
+		DELETE FROM answers WHERE key IN (SELECT key FROM due)`, s.cfg.Retention, limit)
 }
 
 // bulk runs a bounded statement about what is older than an age.

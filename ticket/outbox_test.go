@@ -134,11 +134,16 @@ func TestOutboxClaimsAreDisjoint(t *testing.T) {
 				if len(rows) == 0 {
 					return "done"
 				}
-				if err := nodes[i%2].MarkPublished(t.Context(), ids(rows)); err != nil {
-					return err.Error()
+				if len(rows) > 7 {
+					return fmt.Sprint(len(rows), " rows claimed")
 				}
 				for _, r := range rows {
-					seen(t, nodes[0], r)
+					if err := note(t, nodes[0], r); err != nil {
+						return err.Error()
+					}
+				}
+				if err := nodes[i%2].MarkPublished(t.Context(), ids(rows)); err != nil {
+					return err.Error()
 				}
 			}
 		})
@@ -148,10 +153,10 @@ func TestOutboxClaimsAreDisjoint(t *testing.T) {
 	})
 }
 
-// seen notes a claimed row where a second note would fail.
-func seen(t *testing.T, s *Store, r OutboxRow) {
+// note keeps a claimed row where keeping it again fails.
+func note(t *testing.T, s *Store, r OutboxRow) error {
 	t.Helper()
-	require.NoError(t, s.again(t.Context(), func(ctx context.Context, x tx) error {
-		return store(ctx, x, []storing{{key: []byte(r.DedupID), answer: Answer{}}}, 0)
-	}), "given out twice: %s", r.DedupID)
+	return s.again(t.Context(), func(ctx context.Context, x tx) error {
+		return store(ctx, x, []storing{{key: []byte(r.DedupID)}}, 0)
+	})
 }

@@ -33,9 +33,10 @@ func (s *Store) ClaimPayment(ctx context.Context, id string, lease time.Duration
 // ClaimStalePayments claims payments that nobody works on though they are not
 // done: their message was lost, their worker died, or their answer is unknown.
 func (s *Store) ClaimStalePayments(ctx context.Context, limit int, lease time.Duration) ([]Payment, error) {
-	return s.claim(ctx, lease, `UPDATE payments SET attempts = attempts + 1, lease_ms = $2
-		WHERE id IN (SELECT id FROM payments WHERE `+openPayment+` AND lease_ms <= $1 ORDER BY lease_ms LIMIT $3 {skip})
-		AND `+openPayment+` AND lease_ms <= $1 RETURNING `+paymentColumns, limit)
+	return s.claim(ctx, lease, `WITH due AS MATERIALIZED
+			(SELECT id FROM payments WHERE `+openPayment+` AND lease_ms <= $1 ORDER BY lease_ms LIMIT $3 {skip})
+		UPDATE payments SET attempts = attempts + 1, lease_ms = $2
+		WHERE id IN (SELECT id FROM due) RETURNING `+paymentColumns, limit)
 }
 
 // claim runs a claiming statement, whose first parameters are the time and the

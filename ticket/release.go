@@ -139,13 +139,13 @@ func (s *Store) expire(ctx context.Context, event string, limit int, urgent bool
 		if err != nil {
 			return err
 		}
-		ended, err = move(ctx, t, `UPDATE reservations SET
+		ended, err = move(ctx, t, `WITH due AS MATERIALIZED
+				(SELECT id FROM reservations WHERE event = $1 AND `+ending+` AND ends_ms <= $2
+				ORDER BY ends_ms, id LIMIT $3 `+locking+`)
+			UPDATE reservations SET
 				reason = CASE status WHEN 'held' THEN 'hold_ended' ELSE 'payment_unavailable' END,
 				status = CASE status WHEN 'held' THEN 'expired' ELSE 'cancelled' END
-			WHERE id IN (SELECT id FROM reservations WHERE event = $1 AND `+ending+` AND ends_ms <= $2
-				ORDER BY ends_ms, id LIMIT $3 `+locking+`)
-			AND `+ending+` AND ends_ms <= $2
-			RETURNING `+columns, nil, event, now, limit)
+			WHERE id IN (SELECT id FROM due) RETURNING `+columns, nil, event, now, limit)
 		if err != nil || len(ended) == 0 {
 			return err
 		}

@@ -1,0 +1,115 @@
+package ticket
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// explainer asks for the plan of each statement before it runs.
+type explainer struct {
+	mu    sync.Mutex
+	plans map[string]string // by statement, as spelled
+}
+
+func (e *explainer) look(ctx context.Context, t tx, statement string, args []any) {
+	words := strings.Fields(statement)
+	switch words[0] {
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "WITH":
+	default:
+		return
+	}
+	var plan strings.Builder
+	query := "EXPLAIN " + statement
+	if t.db.dialect == sqlite3 {
+		query = "EXPLAIN QUERY PLAN " + statement
+	}
+	rows, err := t.on.QueryContext(ctx, query, args...)
+	if err != nil {
+		fmt.Fprintln(&plan, "Seq Scan: no plan:", err)
+	} else {
+		for rows.Next() {
+			var a, b, c int
+			var line string
+			if t.db.dialect == sqlite3 {
+				err = rows.Scan(&a, &b, &c, &line)
+			} else {
+				err = rows.Scan(&line)
+			}
+			fmt.Fprintln(&plan, line, map[bool]any{true: err, false: ""}[err != nil])
+		}
+		if err := rows.Close(); err != nil {
+			fmt.Fprintln(&plan, "Seq Scan:", err)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.plans[statement] = plan.String()
+}
+
+// Promise 16: every statement on the way of a purchase finds its rows by an
+// index, by the plan that is made while the tables are all but empty.
+func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string) {
+		s := openStore(t, address, Config{})
+		for _, locking := range []string{Optimistic, Pessimistic} {
+			c := hallOf(2, 10)
+			c.Locking = locking
+			require.NoError(t, s.Put(t.Context(), locking, c))
+			require.NoError(t, s.Put(t.Context(), "stock "+locking, Catalogue{Kind: KindStock, Stock: 10, Locking: locking}))
+		}
+		e := &explainer{plans: map[string]string{}}
+		s.db.watch = e.look
+		for _, locking := range []string{Optimistic, Pessimistic} {
+			ann, bob := &buyer{event: locking, name: "ann"}, &buyer{event: locking, name: "bob"}
+			first := holds(t, s, ann.seats("A-1-1", "A-1-2"))
+			require.Equal(t, ErrSeatTaken.Error(), refusal(t, s, bob.seats("A-1-1")))
+			second := holds(t, s, bob.quantity(2))
+			require.Equal(t, ErrSoldOut.Error(), refusal(t, s, (&buyer{event: locking, name: "all"}).quantity(20)))
+			holds(t, s, (&buyer{event: "stock " + locking, name: "ann"}).quantity(2))
+			_, err := s.Pay(t.Context(), ann.pay(first.ID))
+			require.NoError(t, err)
+			_, err = s.Pay(t.Context(), ann.pay(first.ID))
+			require.NoError(t, err)
+			_, _, err = s.ClaimPayment(t.Context(), paymentOf(t, s, first.ID), 0)
+			require.NoError(t, err)
+			_, err = s.ClaimStalePayments(t.Context(), 10, 0)
+			require.NoError(t, err)
+			_, err = s.Settle(t.Context(), paymentOf(t, s, first.ID), ResultCaptured)
+			require.NoError(t, err)
+			_, err = s.Reservation(t.Context(), locking, second.ID, "bob")
+			require.NoError(t, err)
+			require.NoError(t, s.Cancel(t.Context(), locking, second.ID, "bob"))
+			require.NoError(t, s.expireAll(t.Context(), locking, true))
+			require.NoError(t, s.expireAll(t.Context(), locking, false))
+			rows, err := s.ClaimOutbox(t.Context(), 10, 0)
+			require.NoError(t, err)
+			require.NoError(t, s.MarkPublished(t.Context(), ids(rows)))
+			require.NoError(t, s.catchUp(t.Context()))
+		}
+		s.db.watch = nil
+		require.Greater(t, len(e.plans), 25)
+		for statement, plan := range e.plans {
+			for line := range strings.Lines(plan) {
+				line = strings.TrimSpace(line)
+				for _, bad := range []string{"Seq Scan", "Join Filter", "Hash Join", "Materialize"} {
+					require.NotContains(t, line, bad, "%s\n%s", statement, plan)
+				}
+				if rest, ok := strings.CutPrefix(line, "SCAN "); ok {
+					fine := strings.HasPrefix(rest, "json_each") || strings.HasPrefix(rest, "CONSTANT ROW") ||
+						strings.HasPrefix(rest, "outbox") || // by its key, from the end
+						strings.Contains(rest, "outbox_waiting") || rest == "due" || strings.HasPrefix(rest, "due ")
+					require.True(t, fine, "%s\n%s", statement, plan)
+				}
+				if rest, ok := strings.CutPrefix(line, "SEARCH seats USING "); ok && strings.Contains(statement, "reservation") {
+					require.Contains(t, rest, "id=?", "not all seats of the event: %s\n%s", statement, plan)
+				}
+			}
+		}
+	})
+}

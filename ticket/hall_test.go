@@ -1,0 +1,144 @@
+package ticket
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// drawn makes a hall from rows of '.' (free) and 'x' (sold); a blank line begins
+// another section.
+func drawn(plan string) *hall {
+	h := &hall{spots: map[string]*spot{}}
+	section, row, ord := 'A', 0, int64(0)
+	b := &block{Section: Section{ID: "A"}}
+	h.blocks = append(h.blocks, b)
+	for line := range strings.Lines(plan) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			section, row = section+1, 0
+			b = &block{Section: Section{ID: string(section)}}
+			h.blocks = append(h.blocks, b)
+			continue
+		}
+		row++
+		for i, c := range line {
+			ord++
+			seat := Seat{ID: fmt.Sprintf("%c%d-%d", section, row, i+1), Row: fmt.Sprint(row), Number: i + 1, Status: SeatFree, Version: 1}
+			if c == 'x' {
+				seat.Status = SeatSold
+			}
+			h.add(b, ord, seat, false)
+		}
+	}
+	return h
+}
+
+func TestPickIsTheBestAvailable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why, plan string
+		n         int
+		want      string
+	}{
+		{"the middle of the first row", ".......\n.......", 3, "A1-3 A1-4 A1-5"},
+		{"the first row with room side by side", ".x.x.x.\n......x", 2, "A2-3 A2-4"},
+		{"another section rather than apart", ".x.x\n\n....", 2, "B1-2 B1-3"},
+		{"apart, in one section if it has enough", "x.xx\n\n.x.x", 2, "B1-1 B1-3"},
+		{"apart, anywhere", "x.xx\n\nxx.x", 2, "A1-2 B1-3"},
+		{"not so many", "x.xx\n\nxx.x", 3, ""},
+	} {
+		h := drawn(c.plan)
+		got := h.pick(c.n, nil)
+		require.Equal(t, c.want, strings.Join(got, " "), c.why)
+		if c.want != "" {
+			again := h.pick(c.n, nil)
+			for _, id := range again {
+				require.NotContains(t, got, id, "picked ones are not picked again: %s", c.why)
+			}
+			h.unpick(got)
+			h.unpick(again)
+			require.Equal(t, got, h.pick(c.n, nil), c.why)
+		}
+	}
+	h := drawn(".......")
+	require.Equal(t, []string{"A1-1"}, h.pick(1, map[string]bool{"A1-1": true}), "only among those that are locked")
+	require.Empty(t, h.claim([]string{"A1-1"}), "marked already")
+	require.Equal(t, []string{"A1-2"}, h.claim([]string{"A1-1", "A1-2"}))
+}
+
+// The sums that the hall keeps equal a recount, in any order of news and picks;
+// and two halls that learned the same have the same ETag.
+func TestHallSumsEqualARecount(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		h, other := drawn("....\n....\n\n......"), drawn("....\n....\n\n......")
+		h.event, other.event = "e", "e"
+		var all []string
+		for id := range h.spots {
+			all = append(all, id)
+		}
+		seat := rapid.IntRange(0, len(all)-1)
+		var news []seatRow
+		var picked [][]string
+		rt.Repeat(map[string]func(*rapid.T){
+			"learn": func(rt *rapid.T) {
+				id := all[seat.Draw(rt, "seat")]
+				r := seatRow{id, rapid.SampledFrom([]SeatStatus{SeatFree, SeatHeld, SeatSold, SeatBlocked}).Draw(rt, "status"), h.spots[id].Version + 1}
+				h.learn([]seatRow{r})
+				news = append(news, r)
+			},
+			"learn late": func(rt *rapid.T) {
+				id := all[seat.Draw(rt, "seat")]
+				before := h.spots[id].Seat
+				h.learn([]seatRow{{id, SeatFree, before.Version}})
+				require.Equal(rt, before, h.spots[id].Seat)
+			},
+			"pick": func(rt *rapid.T) {
+				if ids := h.pick(rapid.IntRange(1, 3).Draw(rt, "n"), nil); len(ids) > 0 {
+					picked = append(picked, ids)
+				}
+			},
+			"unpick": func(rt *rapid.T) {
+				if len(picked) > 0 {
+					h.unpick(picked[0])
+					picked = picked[1:]
+				}
+			},
+			"": func(rt *rapid.T) {
+				m, _ := h.show()
+				var free int64
+				for _, s := range m.Sections {
+					for _, seat := range s.Seats {
+						require.Equal(rt, h.spots[seat.ID].Seat, seat)
+						if seat.Status == SeatFree {
+							free++
+						}
+					}
+				}
+				require.Equal(rt, free, m.Left)
+				require.Equal(rt, free, h.left())
+				for _, b := range h.blocks {
+					for _, row := range b.benches {
+						open := 0
+						for _, sp := range row.spots {
+							if sp.open() {
+								open++
+							}
+						}
+						require.Equal(rt, open, row.open)
+					}
+				}
+			},
+		})
+		for i := len(news) - 1; i >= 0; i-- {
+			other.learn(news[i : i+1])
+		}
+		_, etag := h.show()
+		_, same := other.show()
+		require.Equal(rt, etag, same, "whatever the order")
+	})
+}
