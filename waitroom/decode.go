@@ -47,7 +47,6 @@ var later = map[string]string{
 	"winners":     "not supported by this version; remove it",
 	"groups":      "not supported by this version; remove it",
 	"lanes":       "not supported by this version; remove it",
-	"limits":      "not supported by this version; use the limits of serve",
 	"challenge":   "not supported by this version; remove it",
 	"fail":        "not supported by this version; it is always closed",
 	"load.target": "not supported by this version; use steps",
@@ -73,6 +72,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 		}
 	}
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
+	s.Limits = s.Limits.Defaults() // an event that was stored before has none
 	if len(d.faults) == 0 {
 		d.faults = s.faults()
 	}

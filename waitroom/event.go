@@ -54,6 +54,7 @@ type Settings struct {
 
 	Load    LoadSettings   `json:"load"`
 	Tickets TicketSettings `json:"tickets"`
+	Limits  LimitSettings  `json:"limits"`
 
 	// RedirectURL is where an admitted person goes; empty is the event's own shop page.
 	RedirectURL string `json:"redirect_url,omitempty"`

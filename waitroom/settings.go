@@ -42,6 +42,7 @@ func (s Settings) Defaults() Settings {
 	s.Tickets.OnBreakerOpen = cmp.Or(s.Tickets.OnBreakerOpen, "wait")
 	s.Tickets.PriceCents = cmp.Or(s.Tickets.PriceCents, 5000)
 	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
+	s.Limits = s.Limits.Defaults()
 	return s
 }
 
@@ -94,6 +95,7 @@ func (s Settings) faults() []FieldError {
 	}
 	s.Load.faults(&d)
 	s.Tickets.faults(&d)
+	s.Limits.faults(&d)
 	return d.faults
 }
 
