@@ -75,29 +75,16 @@ func report(b *testing.B, rdb *redis.Client, c0, m0 float64, of string) {
 	b.ReportMetric((m1-m0)/float64(b.N), "script-µs/"+of)
 }
 
-// fill joins n strangers at the end of the line, many at once.
-func fill(b *testing.B, l *Line, n int) {
-	b.Helper()
-	for left := n; left > 0; left -= 256 {
-		calls := make([]joinCall, min(left, 256))
-		for i := range calls {
-			calls[i] = joinCall{placeCall: placeCall{entry: EntryID(newID())}, fresh: true}
-		}
-		_, err := l.sendJoins(b.Context(), "e", calls)
-		require.NoError(b, err)
-	}
-}
-
 func BenchmarkPromote100(b *testing.B) {
 	for _, waiting := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("waiting-%d", waiting), func(b *testing.B) {
 			l, rdb := benchLine(b)
-			fill(b, l, waiting)
+			crowd(b, l, waiting)
 			var micros float64
 			grants, tick := 0, time.Duration(0)
 			for b.Loop() {
 				b.StopTimer()
-				fill(b, l, 100)
+				crowd(b, l, 100)
 				tick += time.Second
 				at(b, l, min(tick, 50*time.Second)) // inside the grace of those who wait
 				_, m0 := usage(b, rdb)
@@ -135,9 +122,9 @@ func BenchmarkWaitingBytes(b *testing.B) {
 			b.Fatal("the server does not say how much memory it uses")
 			return 0
 		}
-		fill(b, l, 100)
+		crowd(b, l, 100)
 		before := used()
-		fill(b, l, n)
+		crowd(b, l, n)
 		away := used()
 		ids, err := rdb.ZRange(b.Context(), l.keys.line("e"), 0, -1).Result()
 		require.NoError(b, err)

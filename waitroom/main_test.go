@@ -124,6 +124,13 @@ func joinMany(tb testing.TB, l *Line, n int) []Place {
 	return places
 }
 
+// freeze lets the event's clock stand at a moment, so that nothing depends on how
+// long the test takes.
+func freeze(tb testing.TB, l *Line, at time.Time) {
+	tb.Helper()
+	require.NoError(tb, l.rdb.HSet(tb.Context(), l.keys.meta("e"), "clock_ms", at.UnixMilli()).Err())
+}
+
 // shift moves the event's clock by d from where it is.
 func shift(tb testing.TB, l *Line, d time.Duration) {
 	tb.Helper()
@@ -132,6 +139,19 @@ func shift(tb testing.TB, l *Line, d time.Duration) {
 		require.ErrorIs(tb, err, redis.Nil)
 	}
 	at(tb, l, time.Duration(was)*time.Millisecond+d)
+}
+
+// crowd lets n strangers join in as few calls as there can be.
+func crowd(tb testing.TB, l *Line, n int) {
+	tb.Helper()
+	for left := n; left > 0; left -= 256 {
+		calls := make([]joinCall, min(left, 256))
+		for i := range calls {
+			calls[i] = joinCall{placeCall: placeCall{entry: EntryID(newID())}, fresh: true}
+		}
+		_, err := l.sendJoins(tb.Context(), "e", calls)
+		require.NoError(tb, err)
+	}
 }
 
 func linesOf(s string) iter.Seq[string] { return strings.SplitSeq(s, "\n") }

@@ -31,8 +31,8 @@ type model struct {
 	maxActive int
 }
 
-// Time moves in steps of ten seconds, and deadlines lie between the steps, so that
-// the seconds which the test itself takes decide nothing.
+// Time stands but for steps of ten seconds, and deadlines lie between the steps,
+// where the whole seconds of a claim's end decide nothing.
 const (
 	modelStep    = 10 * time.Second
 	modelGrace   = 65 * time.Second
@@ -86,7 +86,8 @@ func (m *model) sweep() {
 // lineMachine runs the same commands on a Line and on the model.
 type lineMachine struct {
 	model
-	l *Line
+	l     *Line
+	began time.Time
 }
 
 func (m *lineMachine) somebody(t *rapid.T) *modelled {
@@ -287,9 +288,13 @@ func (m *lineMachine) Complete(t *rapid.T) {
 	}
 }
 
+func (m *lineMachine) setClock(t *rapid.T) {
+	require.NoError(t, m.l.rdb.HSet(t.Context(), m.l.keys.meta("e"), "clock_ms", m.began.Add(m.now).UnixMilli()).Err())
+}
+
 func (m *lineMachine) Time(t *rapid.T) {
 	m.now += time.Duration(rapid.IntRange(1, 9).Draw(t, "steps")) * modelStep
-	require.NoError(t, m.l.ShiftClock(t.Context(), "e", m.now))
+	m.setClock(t)
 }
 
 func (m *lineMachine) Sweep(t *rapid.T) {
@@ -334,8 +339,10 @@ func TestLineBehavesAsItsModel(t *testing.T) {
 				s := DefaultSettings("e")
 				s.RatePerS, s.MaxActive = 1000, m.maxActive
 				s.Grace, s.ClaimTTL, s.SessionTTL = Duration(modelGrace), Duration(modelClaim), Duration(modelSession)
-				_, err := m.l.Create(rt.Context(), s, Open, "op")
+				e, err := m.l.Create(rt.Context(), s, Open, "op")
 				require.NoError(rt, err)
+				m.began = e.Now
+				m.setClock(rt)
 				rt.Repeat(map[string]func(*rapid.T){
 					"join": m.Join, "join again": m.JoinAgain, "place": m.Place, "leave": m.Leave, "block": m.Block,
 					"promote": m.Promote, "admit": m.Admit, "enter": m.Enter, "complete": m.Complete,

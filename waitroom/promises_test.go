@@ -96,33 +96,29 @@ func TestPromise3NoSecondHoldsMoreThanTheRate(t *testing.T) {
 			rdb := start(t)
 			for _, rate := range []float64{0.5, 3, 10, 47.5, 500} {
 				l := testLine(t, rdb)
-				open(t, l, func(s *Settings) { s.RatePerS = rate })
-				joinMany(t, l, 3000)
+				e := open(t, l, func(s *Settings) { s.RatePerS = rate })
+				crowd(t, l, 3000)
 				type admission struct {
 					at time.Time
 					n  int
 				}
 				var all []admission
-				total, ahead := 0, time.Duration(0)
 				seed := rand.Uint64()
 				rnd := rand.New(rand.NewPCG(seed, 0))
-				var first, last time.Time
-				for range 250 {
+				total, now, behind := 0, e.Now, time.Duration(0)
+				for range 200 {
 					switch rnd.IntN(10) {
 					case 0: // a pause, or a gap between leaders
-						ahead += time.Duration(rnd.IntN(5000)) * time.Millisecond
+						now = now.Add(time.Duration(rnd.IntN(5000)) * time.Millisecond)
 					case 1, 2, 3: // at once again
+					case 4: // a store takes over whose clock is behind
+						behind += time.Duration(rnd.IntN(300)) * time.Millisecond
 					default:
-						ahead += time.Duration(rnd.IntN(220)) * time.Millisecond
+						now = now.Add(time.Duration(rnd.IntN(220)) * time.Millisecond)
 					}
-					at(t, l, ahead)
-					p := promote(t, l, 1+rnd.IntN(600))
-					if first.IsZero() {
-						first = p.Now
-					}
-					last = p.Now
-					if n := len(p.Grants); n > 0 {
-						all = append(all, admission{p.Now, n})
+					freeze(t, l, now.Add(-behind))
+					if n := len(promote(t, l, 1+rnd.IntN(600)).Grants); n > 0 {
+						all = append(all, admission{now, n})
 						total += n
 					}
 				}
@@ -136,7 +132,6 @@ func TestPromise3NoSecondHoldsMoreThanTheRate(t *testing.T) {
 					}
 					require.LessOrEqual(t, in, most, "rate %v, seed %d: admitted in the second from %v on", rate, seed, all[i].at)
 				}
-				require.LessOrEqual(t, float64(total), rate*(last.Sub(first).Seconds()+0.15)+1, "rate %v, seed %d: in all", rate, seed)
 				require.Positive(t, total, "rate %v: somebody must come in", rate)
 			}
 		})
@@ -152,20 +147,19 @@ func TestPromise3SteadyTicksReachTheRate(t *testing.T) {
 			rdb := start(t)
 			for _, rate := range []float64{1, 10, 25, 333} {
 				l := testLine(t, rdb)
-				open(t, l, func(s *Settings) { s.RatePerS = rate })
-				joinMany(t, l, 4000)
-				first := promote(t, l, 0).Now
+				first := open(t, l, func(s *Settings) { s.RatePerS = rate }).Now
+				crowd(t, l, 4000)
+				freeze(t, l, first)
+				promote(t, l, 0)
 				total, now := 0, first
 				for tick := 1; tick <= 100; tick++ {
 					late := time.Duration(rand.IntN(40)) * time.Millisecond
-					// The store's clock runs too, so a tick is set from what it said last.
-					ahead := first.Add(time.Duration(tick)*100*time.Millisecond + late).Sub(now)
-					shift(t, l, ahead)
-					p := promote(t, l, int(rate/10)+2)
-					total, now = total+len(p.Grants), p.Now
+					now = first.Add(time.Duration(tick)*100*time.Millisecond + late)
+					freeze(t, l, now)
+					total += len(promote(t, l, int(rate/10)+2).Grants)
 				}
 				seconds := now.Sub(first).Seconds()
-				require.GreaterOrEqual(t, float64(total), 0.93*rate*seconds-1, "rate %v over %.1f s", rate, seconds)
+				require.GreaterOrEqual(t, float64(total), 0.97*rate*seconds-1, "rate %v over %.1f s", rate, seconds)
 				require.LessOrEqual(t, float64(total), rate*seconds+rate/10+1, "rate %v over %.1f s", rate, seconds)
 			}
 		})
@@ -213,7 +207,7 @@ func TestPromise3MaxActiveHolds(t *testing.T) {
 				_, err := l.Enter(t.Context(), "e", passOf(g))
 				require.NoError(t, err)
 			}
-			at(t, l, 5*time.Minute+500*time.Millisecond)
+			at(t, l, 5*time.Minute+time.Second)
 			swept, err := l.Sweep(t.Context(), "e")
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, swept.Ended, 5)
@@ -241,7 +235,7 @@ func TestPromise3BurstComesOnceAtOpening(t *testing.T) {
 			p := promote(t, l, 10)
 			require.Equal(t, Promotion{State: Lobby, Waiting: 200, RatePerS: 10, Reason: "not_open", Now: p.Now}, p, "nobody is in before opening")
 
-			at(t, l, time.Hour+10*time.Millisecond)
+			freeze(t, l, opens.Add(10*time.Millisecond))
 			p = promote(t, l, 1)
 			require.Len(t, p.Grants, 51)
 			require.Equal(t, Open, p.State)
@@ -250,7 +244,7 @@ func TestPromise3BurstComesOnceAtOpening(t *testing.T) {
 				_, err := l.Patch(t.Context(), "e", []byte(st), "op")
 				require.NoError(t, err)
 			}
-			at(t, l, time.Hour+5*time.Second)
+			freeze(t, l, opens.Add(5*time.Second))
 			require.LessOrEqual(t, len(promote(t, l, 100).Grants), 2)
 		})
 	}
@@ -383,7 +377,7 @@ func TestPromise9SweepsAreBounded(t *testing.T) {
 			rdb := start(t)
 			l := testLine(t, rdb)
 			open(t, l, nil)
-			joinMany(t, l, 12_000)
+			crowd(t, l, 12_000)
 			at(t, l, 3*time.Minute)
 			var total, calls int
 			for {

@@ -5,7 +5,8 @@
 -- first element names the outcome; "no_event" may come from all of them.
 --
 -- Time is the store's own, in ms, moved by meta's clock_offset_ms, which only
--- rehearsals set. It makes deadlines; order comes from the counter alone.
+-- rehearsals set, or standing at its clock_ms, which only tests set. It makes
+-- deadlines; order comes from the counter alone.
 local META, LINE, AWAY, GRANTS, JTIS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local CLAIMS, ENDED, BLOCKED, SUBS, NODES = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local REQS, FEED, AUDIT, GRAVE = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
@@ -103,7 +104,7 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'opened', 'burst', 'burst_left', 'burst_until', 'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity')
+    'opened', 'burst', 'burst_left', 'burst_until', 'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
@@ -111,7 +112,7 @@ local function load()
     burst = tonumber(m[10]), burst_left = tonumber(m[11]), burst_until = tonumber(m[12]),
     grace = tonumber(m[14]), grace_mobile = tonumber(m[15]), dead = tonumber(m[16]), identity = m[17],
   }
-  E.now = clock() + (tonumber(m[13] or '0') or 0)
+  E.now = tonumber(m[18] or clock() + tonumber(m[13] or '0'))
   F = {}
   turn()
   return true
