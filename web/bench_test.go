@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
@@ -20,7 +19,7 @@ func (d discard) WriteHeader(int)             {}
 
 func benchmark(b *testing.B, method, path string, set func(*rig), headers ...string) {
 	b.Helper()
-	r := newRig(b, func(_ *Config, d *Deps) { d.Log = zap.NewNop() })
+	r := newRig(b, quiet)
 	if set != nil {
 		set(r)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -180,6 +181,8 @@ type fakeTickets struct {
 	cancel  error
 	seats   *ticket.Map
 	put     func(ticket.Catalogue) error
+	cold    bool
+	maps    atomic.Int64
 }
 
 var annsReservation = ticket.Reservation{
@@ -195,13 +198,15 @@ func (t *fakeTickets) Put(_ context.Context, _ string, c ticket.Catalogue) error
 }
 
 func (t *fakeTickets) Map(context.Context, string) (*ticket.Map, string, error) {
+	t.maps.Add(1)
 	if t.seats == nil {
 		return nil, "", ticket.ErrWrongMode
 	}
 	return t.seats, `"v1"`, nil
 }
 
-func (t *fakeTickets) SeatsLeft(string) (int64, bool) { return 7, true }
+// SeatsLeft knows nothing of a cold map before somebody has asked for it.
+func (t *fakeTickets) SeatsLeft(string) (int64, bool) { return 7, !t.cold || t.maps.Load() > 0 }
 
 func (t *fakeTickets) Reserve(_ context.Context, r ticket.ReserveRequest) (ticket.Answer, error) {
 	if t.reserve != nil {
@@ -290,7 +295,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 	r := &rig{
 		line: &fakeLine{}, ops: &fakeOperations{}, tickets: &fakeTickets{}, load: &fakeLoad{}, logs: logs,
 		view: &fakeView{position: 3, event: waitroom.Event{
-			Settings: waitroom.Settings{ID: "demo", Name: "Demo", Mode: "queue", Order: "fifo", Identity: "anonymous", RatePerS: 20},
+			Settings: waitroom.Settings{ID: "demo", Name: "Demo", Mode: "queue", Order: "fifo", Identity: "anonymous", RatePerS: 20, Tickets: waitroom.TicketSettings{Kind: "seats"}},
 			State:    waitroom.Open, Waiting: 5, Now: testNow,
 		}},
 	}

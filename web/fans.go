@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (s *Server) event(c echo.Context) error {
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(id), Message: ev.Message,
+		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
@@ -64,14 +65,26 @@ func (s *Server) event(c echo.Context) error {
 	return c.Blob(http.StatusOK, mimeJSON, append(body, '}'))
 }
 
-func (s *Server) seatsLeft(event waitroom.EventID) *int64 {
-	if s.deps.Tickets == nil {
+// seatsLeft answers from memory. A map that this node has not read yet is read by
+// one caller in a while, for a moment at most: the event is told without it
+// rather than late.
+func (s *Server) seatsLeft(ctx context.Context, ev waitroom.Event) *int64 {
+	const every, most = 100 * time.Millisecond, 250 * time.Millisecond
+	if _, sells := Catalogue(ev.Settings); !sells || s.deps.Tickets == nil {
 		return nil
 	}
-	if n, ok := s.deps.Tickets.SeatsLeft(string(event)); ok {
-		return &n
+	n, ok := s.deps.Tickets.SeatsLeft(string(ev.ID))
+	if last, now := s.warmed.Load(), time.Now().UnixNano(); !ok && now-last > int64(every) && s.warmed.CompareAndSwap(last, now) {
+		ctx, cancel := context.WithTimeout(ctx, most)
+		defer cancel()
+		if _, _, err := s.deps.Tickets.Map(ctx, string(ev.ID)); err == nil {
+			n, ok = s.deps.Tickets.SeatsLeft(string(ev.ID))
+		}
 	}
-	return nil
+	if !ok {
+		return nil
+	}
+	return &n
 }
 
 // notModified sets the ETag and answers 304 to whoever has that version already.

@@ -11,6 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -52,6 +53,22 @@ func TestEventIsCacheableAndItsETagIgnoresNow(t *testing.T) {
 	require.NotEqual(t, etag, w.Header().Get("ETag"))
 
 	require.Equal(t, http.StatusOK, r.do(t, get.by("HEAD")).Code)
+}
+
+func TestSeatsLeftIsReadOnceByOneCaller(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.tickets.cold, r.tickets.seats = true, &ticket.Map{Event: "demo"}
+	get := call{method: "GET", path: "/v1/events/demo"}
+	require.InDelta(t, 7, fieldsOf(t, r.do(t, get))["seats_left"], 0)
+	r.do(t, get)
+	require.EqualValues(t, 1, r.tickets.maps.Load())
+
+	away := newRig(t)
+	away.tickets.cold = true
+	away.warmed.Store(time.Now().UnixNano())
+	require.NotContains(t, fieldsOf(t, away.do(t, get)), "seats_left", "somebody else is asking; the event is told without it")
+	require.Zero(t, away.tickets.maps.Load())
 }
 
 func TestJoinGivesAPlaceAndACookie(t *testing.T) {

@@ -10,7 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
+
+// quiet keeps no logs: a fuzzer makes too many.
+func quiet(_ *Config, d *Deps) { d.Log = zap.NewNop() }
 
 // ownAnswer checks what holds for every answer whatever was sent: promise 4.
 func ownAnswer(t *testing.T, w *httptest.ResponseRecorder) {
@@ -32,7 +36,7 @@ func FuzzBodies(f *testing.F) {
 	} {
 		f.Add(body)
 	}
-	r := newRig(f)
+	r := newRig(f, quiet)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, c := range []call{
 			joining, reserving, paying, loading, ops.by("POST"), ops.by("PATCH").at("/v1/ops/events/demo"),
@@ -51,7 +55,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("Bearer "+goodReceipt, "waitroom_place_demo="+goodReceipt, "k", "1", testPublicURL, `"v1"`, "application/json")
 	f.Add("bearer", "waitroom_entry_demo=;;", "", "-1", "null", "*", "application/json; charset=\"")
 	f.Add("Basic x", "a=b; a", strings.Repeat("k", 300), "99999999999999999999", "https://evil", "W/", ";")
-	r := newRig(f)
+	r := newRig(f, quiet)
 	f.Fuzz(func(t *testing.T, authorization, cookies, key, attempt, origin, match, kind string) {
 		for _, c := range []call{
 			joining, asking, asking.by("DELETE"), reserving, paying, passing, ops, loading,
@@ -72,7 +76,7 @@ func FuzzForwardedAddresses(f *testing.F) {
 	f.Add("javascript", "shop.example@evil", `\evil`, "https://shop.example\t@evil")
 	f.Add("", "shop.example:443", "?x", "https://shop.example%00.evil.example/")
 	f.Add("https", "SHOP.EXAMPLE", "/%zz", "HTTPS://shop.example#@evil.example/")
-	r := newRig(f)
+	r := newRig(f, quiet)
 	f.Fuzz(func(t *testing.T, proto, host, uri, whole string) {
 		c := passing.at("/v1/gate/demo?redirect=1").with("X-Entry-Token", "",
 			"X-Forwarded-Proto", proto, "X-Forwarded-Host", host, "X-Forwarded-Uri", uri, "X-Original-URL", whole)
@@ -113,7 +117,7 @@ func FuzzPaths(f *testing.F) {
 	for _, p := range []string{"/v1/events/demo", "/v1/events/%2e%2e/seats", "/assets/../x", "/e/%00", "/v1/gate/demo/%2f..", "//", "/v1/events/demo/reservations/%ff", "/v1/ops/events/demo/audit?limit=x&after=%00"} {
 		f.Add(p)
 	}
-	r := newRig(f)
+	r := newRig(f, quiet)
 	f.Fuzz(func(t *testing.T, path string) {
 		u, err := url.ParseRequestURI(path)
 		if err != nil || u.Host != "" || !strings.HasPrefix(path, "/") {

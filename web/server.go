@@ -25,6 +25,8 @@ type Server struct {
 	metrics *metrics
 	pages   map[string]page
 	seats   seatCache
+	// warmed is when a seat map was last read only to count what is left, in ns.
+	warmed atomic.Int64
 	// away bounds the log while a store is away and thousands are refused.
 	away rate.Sometimes
 	// draining turns /readyz away, so that a balancer stops sending people here.
