@@ -198,11 +198,6 @@ func TestPromise7LostPeerIsCut(t *testing.T) {
 	})
 }
 
-// Promise 8.
-// A peer that neither reads nor closes does not hold up the end.
-// Promise 9.
-// A shard that is far behind drops what visits will find out anyway.
-// The grant was dropped on its way: the visit finds it.
 // Promise 1. Everything that writes happens at once to the same sockets; a frame
 // inside another would break the stream, and the race detector watches the rest.
 func TestPromise1OneWriter(t *testing.T) {

@@ -62,6 +62,7 @@ func TestPresenceIsBounded(t *testing.T) {
 	}, p.takeAll())
 }
 
+// A shard that is far behind drops what visits will find out anyway.
 func TestNewsIsBounded(t *testing.T) {
 	t.Parallel()
 	h, err := New(quick(), newStage().deps())
@@ -74,6 +75,7 @@ func TestNewsIsBounded(t *testing.T) {
 	require.True(t, s.notify(news{kind: newsDrain}), "what the hub itself wants is never dropped")
 }
 
+// The grant was dropped on its way: the visit finds it.
 func TestMissedAdmissionIsFound(t *testing.T) {
 	t.Parallel()
 	st := newStage()

@@ -18,6 +18,7 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
+// Promise 8.
 func TestPromise8Drain(t *testing.T) {
 	t.Parallel()
 	st := newStage()
@@ -63,6 +64,7 @@ func TestPromise8Drain(t *testing.T) {
 	})
 }
 
+// A peer that neither reads nor closes does not hold up the end.
 func TestDrainDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	st := newStage()
@@ -77,6 +79,7 @@ func TestDrainDoesNotWaitForever(t *testing.T) {
 	require.Less(t, time.Since(begun), 3*time.Second)
 }
 
+// Promise 9.
 func TestPromise9Full(t *testing.T) {
 	t.Parallel()
 	st := newStage()
