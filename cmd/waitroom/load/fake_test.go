@@ -78,7 +78,8 @@ type fakeReservation struct {
 	owner      *fakeEntry
 }
 
-func newFake(t *testing.T, b breach) (*fake, string) {
+// newFake starts a fake; change sets what differs from the usual, before it runs.
+func newFake(t *testing.T, b breach, change func(*fake)) (*fake, string) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -89,6 +90,7 @@ func newFake(t *testing.T, b breach) (*fake, string) {
 		breach: b, rate: 100, perUser: 2, seats: 400, key: key, ended: ctx.Done(),
 		sold: map[string]string{}, bought: map[string]*fakeReservation{}, answers: map[string][]byte{},
 	}
+	change(f)
 	var ticking sync.WaitGroup
 	ticking.Go(f.tick)
 	srv := httptest.NewServer(f.routes())

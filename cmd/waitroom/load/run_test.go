@@ -66,10 +66,13 @@ func verdict(t *testing.T, r *Report, p promise) Verdict {
 	return Verdict{}
 }
 
+// usual leaves a fake as it is.
+func usual(*fake) {}
+
 // Promise 2: nothing is called broken that a correct service shows; every check was made.
 func TestHonestServiceIsOK(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, honest)
+	_, url := newFake(t, honest, usual)
 	c := crowdFor(url)
 	c.Crowd.Away = 0.2
 	r := runOn(t, c)
@@ -102,19 +105,29 @@ func TestBreachesAreSeen(t *testing.T) {
 	} {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
-			f, url := newFake(t, b)
+			_, url := newFake(t, b, func(f *fake) {
+				f.rate = 1000
+				switch want { //nolint:exhaustive // the others show however short the wait is
+				case promiseOrder, promisePlace:
+					f.rate = 50
+				case promiseCap:
+					f.rate = 100
+				}
+				if b == crowded {
+					f.maxActive = 20
+				}
+				if b == waiterLost {
+					f.rate = 1
+				}
+			})
 			c := crowdFor(url)
 			c.Workers = 1
-			f.rate = 1000
-			if b == lifo || b == tooFast { // seen over several seconds only
-				f.rate = 100
-			}
 			if b == crowded {
-				f.maxActive, c.Checks.MaxActive = 20, 20
+				c.Checks.MaxActive = 20
 				c.Crowd.Hold = time.Second
 			}
 			if b == waiterLost {
-				f.rate, c.Limit, c.Crowd.Users = 1, 3*time.Second, 50
+				c.Limit, c.Crowd.Users = 3*time.Second, 50
 			}
 			r := runOn(t, c)
 			require.False(t, r.OK)
@@ -128,7 +141,7 @@ func TestBreachesAreSeen(t *testing.T) {
 // Promise 5: a server that stands still for 5 s shows as 5 s, in everything.
 func TestStallShowsInFull(t *testing.T) {
 	t.Parallel()
-	f, url := newFake(t, honest)
+	f, url := newFake(t, honest, usual)
 	c := crowdFor(url)
 	c.Connections = 10 // fewer than arrive meanwhile: their wait counts as well
 	c.Crowd.Ramp = 3 * time.Second
@@ -149,8 +162,7 @@ func TestStallShowsInFull(t *testing.T) {
 // Promise 8: a cancelled run ends its workers and reports.
 func TestCancelledRunReports(t *testing.T) {
 	t.Parallel()
-	f, url := newFake(t, honest)
-	f.rate = 1
+	_, url := newFake(t, honest, func(f *fake) { f.rate = 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(3*time.Second, cancel)
@@ -166,7 +178,7 @@ func TestCancelledRunReports(t *testing.T) {
 // A worker that dies takes its users' figures along: the run is not OK.
 func TestDeadWorkerIsNotOK(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, honest)
+	_, url := newFake(t, honest, usual)
 	c := crowdFor(url)
 	c.Command = []string{"/bin/false"}
 	r, err := Run(t.Context(), c, io.Discard)
@@ -176,7 +188,7 @@ func TestDeadWorkerIsNotOK(t *testing.T) {
 
 func TestUnknownEventIsWrongUse(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, honest)
+	_, url := newFake(t, honest, usual)
 	c := crowdFor(url)
 	c.Event = "other"
 	_, err := Run(t.Context(), c, io.Discard)
@@ -186,7 +198,7 @@ func TestUnknownEventIsWrongUse(t *testing.T) {
 
 func TestServerErrorsCountAndOwnDoNot(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, honest)
+	_, url := newFake(t, honest, usual)
 	c := crowdFor(url)
 	c.Crowd.Users = 40
 	c.Targets = append(c.Targets, "http://127.0.0.1:1")
