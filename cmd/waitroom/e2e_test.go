@@ -270,6 +270,11 @@ func TestStoreAway(t *testing.T) {
 	b := p.admitted(p.open(s), 10*time.Second)
 	_, _ = s.ops(http.MethodPatch, "/demo", map[string]any{"state": "paused"})
 	waiting := []*person{join(t, s, "demo"), join(t, s, "demo")}
+	state := func() any {
+		_, _, body := call(t, http.MethodGet, s.url+"/v1/events/demo", nil, nil)
+		return body["state"]
+	}
+	until(t, 5*time.Second, "the instance knows of the pause", func() bool { return state() == "paused" })
 
 	server.Kill(t)
 	status, _, body := call(t, http.MethodGet, s.url+"/v1/gate/demo", nil, b.header(""))
@@ -285,10 +290,7 @@ func TestStoreAway(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 
 	server.Restart(t) // without its data: it kept none
-	until(t, 20*time.Second, "the event is back", func() bool {
-		status, _, body := call(t, http.MethodGet, s.url+"/v1/events/demo", nil, nil)
-		return status == http.StatusOK && body["state"] == "paused"
-	})
+	until(t, 20*time.Second, "the event is back", func() bool { return state() == "paused" })
 	until(t, 10*time.Second, "the places are back", func() bool {
 		for _, p := range waiting {
 			status, _, _ := call(t, http.MethodGet, s.url+"/v1/events/demo/entries/me", nil, map[string]string{"Authorization": "Bearer " + p.token})
