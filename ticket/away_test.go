@@ -63,11 +63,11 @@ func TestPromise15DatabaseAwayAndBack(t *testing.T) {
 	}
 	close(stop)
 	require.Equal(t, map[string]int{"ok": 8}, <-ended)
-	free := count(t, s, `SELECT free FROM items`)
-	require.EqualValues(t, 1000-free, count(t, s, `SELECT sum(n) FROM reservations`))
-	require.EqualValues(t, 1000-free, count(t, s, `SELECT sum(n) FROM shares`))
-	require.EqualValues(t, 1000-free, count(t, s, `SELECT count(*) FROM outbox`))
-	require.EqualValues(t, 1000-free, count(t, s, `SELECT count(*) FROM answers WHERE status = 201`))
+	sold := 1000 - count(t, s, `SELECT free FROM items`)
+	require.Equal(t, sold, count(t, s, `SELECT sum(n) FROM reservations`))
+	require.Equal(t, sold, count(t, s, `SELECT sum(n) FROM shares`))
+	require.Equal(t, sold, count(t, s, `SELECT count(*) FROM outbox`))
+	require.Equal(t, sold, count(t, s, `SELECT count(*) FROM answers WHERE status = 201`))
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
@@ -86,6 +86,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 func TestMigrateAtOnceAndAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		got := atOnce(4, func(int) string {
 			db, err := Open(t.Context(), address)
 			if err != nil {

@@ -37,10 +37,10 @@ const benchSeats = 60_000
 func BenchmarkReserve(b *testing.B) {
 	for _, db := range []struct {
 		name    string
-		address func(*testing.B) string
+		address func(testing.TB) string
 	}{
-		{"postgres", func(b *testing.B) string { return sqltest.Durable(b) }},
-		{"sqlite", func(b *testing.B) string { return "sqlite:" + filepath.Join(b.TempDir(), "t.db") }},
+		{"postgres", func(tb testing.TB) string { tb.Helper(); return sqltest.Durable(tb) }},
+		{"sqlite", func(tb testing.TB) string { tb.Helper(); return "sqlite:" + filepath.Join(tb.TempDir(), "t.db") }},
 	} {
 		for _, kind := range []string{KindSeats, KindStock} {
 			b.Run(db.name+"/"+kind, func(b *testing.B) {

@@ -249,12 +249,13 @@ func (t tx) query(ctx context.Context, each func(scan func(...any) error) error,
 	if err != nil {
 		return t.db.fail(err)
 	}
+	defer func() { _ = rows.Close() }() // rows.Err has said what there is to say
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
-			return errors.Join(t.db.fail(err), rows.Close())
+			return t.db.fail(err)
 		}
 	}
-	return t.db.fail(errors.Join(rows.Err(), rows.Close()))
+	return t.db.fail(rows.Err())
 }
 
 // step is one of several statements that do not depend on each other's answers.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,7 @@ func (d *dialect) spell(statement string, l *list, args []any) (string, []any, e
 			return "", nil, err
 		}
 		statement = strings.ReplaceAll(statement, "{rows}", rows)
-		args = append(args[:len(args):len(args)], more...)
+		args = append(slices.Clip(args), more...)
 	}
 	if strings.Contains(statement, "{") {
 		for word, spelled := range d.words {

@@ -23,32 +23,40 @@ func (e *explainer) look(ctx context.Context, t tx, statement string, args []any
 	default:
 		return
 	}
-	var plan strings.Builder
-	query := "EXPLAIN " + statement
-	if t.db.dialect == sqlite3 {
-		query = "EXPLAIN QUERY PLAN " + statement
-	}
-	rows, err := t.on.QueryContext(ctx, query, args...)
+	plan, err := explain(ctx, t, statement, args)
 	if err != nil {
-		fmt.Fprintln(&plan, "Seq Scan: no plan:", err)
-	} else {
-		for rows.Next() {
-			var a, b, c int
-			var line string
-			if t.db.dialect == sqlite3 {
-				err = rows.Scan(&a, &b, &c, &line)
-			} else {
-				err = rows.Scan(&line)
-			}
-			fmt.Fprintln(&plan, line, map[bool]any{true: err, false: ""}[err != nil])
-		}
-		if err := rows.Close(); err != nil {
-			fmt.Fprintln(&plan, "Seq Scan:", err)
-		}
+		plan = fmt.Sprint("Seq Scan for all we know: ", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.plans[statement] = plan.String()
+	e.plans[statement] = plan
+}
+
+// explain gives the plan of a statement.
+func explain(ctx context.Context, t tx, statement string, args []any) (string, error) {
+	word := "EXPLAIN "
+	if t.db.dialect == sqlite3 {
+		word = "EXPLAIN QUERY PLAN "
+	}
+	rows, err := t.on.QueryContext(ctx, word+statement, args...)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = rows.Close() }()
+	var plan strings.Builder
+	for rows.Next() {
+		var a, b, c int
+		var line string
+		into := []any{&line}
+		if t.db.dialect == sqlite3 {
+			into = []any{&a, &b, &c, &line}
+		}
+		if err := rows.Scan(into...); err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&plan, line)
+	}
+	return plan.String(), rows.Err()
 }
 
 // Promise 16: every statement on the way of a purchase finds its rows by an
@@ -56,6 +64,7 @@ func (e *explainer) look(ctx context.Context, t tx, statement string, args []any
 func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		s := openStore(t, address, Config{})
 		for _, locking := range []string{Optimistic, Pessimistic} {
 			c := hallOf(2, 10)

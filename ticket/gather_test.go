@@ -91,7 +91,7 @@ func TestGatherWhoLeavesIsNotDone(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() { require.NoError(t, g.do(t.Context(), &third)) })
 		wg.Wait()
-		require.EqualValues(t, []int64{1, 0, 1}, []int64{first.done.Load(), second.done.Load(), third.done.Load()})
+		require.Equal(t, []int64{1, 0, 1}, []int64{first.done.Load(), second.done.Load(), third.done.Load()})
 	})
 }
 

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,8 +135,8 @@ func TestHallSumsEqualARecount(t *testing.T) {
 				}
 			},
 		})
-		for i := len(news) - 1; i >= 0; i-- {
-			other.learn(news[i : i+1])
+		for _, r := range slices.Backward(news) {
+			other.learn([]seatRow{r})
 		}
 		_, etag := h.show()
 		_, same := other.show()

@@ -45,6 +45,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 func TestPromise10EndedHoldFreesAtOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		s := openStore(t, address, Config{})
 		c := hallOf(1, 2)
 		c.HoldTTL = time.Minute
@@ -76,6 +77,7 @@ func TestPromise10EndedHoldFreesAtOnce(t *testing.T) {
 func TestPromise11HoldInPaymentIsALease(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		s := openStore(t, address, Config{PaymentLease: 10 * time.Minute})
 		c := hallOf(1, 2)
 		c.HoldTTL = time.Minute
@@ -119,6 +121,7 @@ func TestPromise11HoldInPaymentIsALease(t *testing.T) {
 func TestPayOnceUnderAnyKey(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 10}))
 		ann := &buyer{event: "e", name: "ann"}
@@ -178,6 +181,7 @@ func TestPayOnceUnderAnyKey(t *testing.T) {
 func TestPromise12NodesFollowEachOther(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		a, b := openStore(t, address, Config{Poll: 20 * time.Millisecond}), openStore(t, address, Config{Poll: 20 * time.Millisecond})
 		c := hallOf(2, 3)
 		c.HoldTTL = time.Minute
@@ -243,6 +247,7 @@ func TestPromise12NodesFollowEachOther(t *testing.T) {
 func TestPutStockGrowsAndShrinks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		s := openStore(t, address, Config{})
 		put := func(stock int64) {
 			t.Helper()

@@ -48,29 +48,29 @@ func onBoth(t *testing.T, test func(t *testing.T, address string)) {
 }
 
 // openStore opens one node's store.
-func openStore(t testing.TB, address string, cfg Config) *Store {
-	t.Helper()
-	db, err := Open(t.Context(), address)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	require.NoError(t, Migrate(t.Context(), db))
+func openStore(tb testing.TB, address string, cfg Config) *Store {
+	tb.Helper()
+	db, err := Open(tb.Context(), address)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
+	require.NoError(tb, Migrate(tb.Context(), db))
 	if cfg.CallTimeout == 0 {
 		cfg.CallTimeout = 15 * time.Second // the machine may be busy; no test is about speed
 	}
-	s, err := New(cfg, db, zaptest.NewLogger(t), nil)
-	require.NoError(t, err)
+	s, err := New(cfg, db, zaptest.NewLogger(tb), nil)
+	require.NoError(tb, err)
 	return s
 }
 
 // running runs a store until the test ends.
-func running(t testing.TB, s *Store) {
-	t.Helper()
+func running(tb testing.TB, s *Store) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
-		require.NoError(t, <-ended)
+		require.NoError(tb, <-ended)
 	})
 }
 
@@ -102,10 +102,10 @@ func encode(r Reservation, refusal error) (int, []byte) {
 	return status, packed
 }
 
-func decode(t testing.TB, a Answer) body {
-	t.Helper()
+func decode(tb testing.TB, a Answer) body {
+	tb.Helper()
 	var b body
-	require.NoError(t, json.Unmarshal(a.Body, &b))
+	require.NoError(tb, json.Unmarshal(a.Body, &b))
 	return b
 }
 
@@ -135,28 +135,28 @@ func (b *buyer) pay(id string) PayRequest {
 }
 
 // refusal is the refusal in an answer, "" for a success.
-func refusal(t testing.TB, s *Store, q ReserveRequest) string {
-	t.Helper()
-	a, err := s.Reserve(t.Context(), q)
-	require.NoError(t, err)
-	return decode(t, a).Refusal
+func refusal(tb testing.TB, s *Store, q ReserveRequest) string {
+	tb.Helper()
+	a, err := s.Reserve(tb.Context(), q)
+	require.NoError(tb, err)
+	return decode(tb, a).Refusal
 }
 
 // holds reserves, and wants it to succeed.
-func holds(t testing.TB, s *Store, q ReserveRequest) body {
-	t.Helper()
-	a, err := s.Reserve(t.Context(), q)
-	require.NoError(t, err)
-	b := decode(t, a)
-	require.Empty(t, b.Refusal)
+func holds(tb testing.TB, s *Store, q ReserveRequest) body {
+	tb.Helper()
+	a, err := s.Reserve(tb.Context(), q)
+	require.NoError(tb, err)
+	b := decode(tb, a)
+	require.Empty(tb, b.Refusal)
 	return b
 }
 
 // count asks the database for a number.
-func count(t testing.TB, s *Store, query string, args ...any) int64 {
-	t.Helper()
+func count(tb testing.TB, s *Store, query string, args ...any) int64 {
+	tb.Helper()
 	var n int64
-	require.NoError(t, s.db.look(t.Context(), func(ctx context.Context, x tx) error {
+	require.NoError(tb, s.db.look(tb.Context(), func(ctx context.Context, x tx) error {
 		return x.query(ctx, func(scan func(...any) error) error { return scan(&n) }, query, nil, args...)
 	}))
 	return n

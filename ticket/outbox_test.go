@@ -25,6 +25,7 @@ func ids(rows []OutboxRow) []int64 {
 func TestPromise13OutboxKeepsOrder(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		s := openStore(t, address, Config{OutboxAttempts: 2})
 		require.NoError(t, s.Put(t.Context(), "e", hallOf(1, 10)))
 		ann, bob := &buyer{event: "e", name: "ann"}, &buyer{event: "e", name: "bob"}
@@ -122,6 +123,7 @@ func TestPromise14LateCommitIsNotSkipped(t *testing.T) {
 func TestOutboxClaimsAreDisjoint(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 1000}))
 		atOnce(200, func(i int) string { return try(t, nodes[i%2], (&buyer{event: "e", name: fmt.Sprint(i)}).quantity(1)) })

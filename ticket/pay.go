@@ -64,7 +64,7 @@ func (s *Store) pay(ctx context.Context, t tx, q PayRequest, key []byte) (Answer
 	}
 	moved, err := move(ctx, t, `UPDATE reservations SET status = 'payment_pending', ends_ms = $5
 		WHERE id = $1 AND event = $2 AND person = $3 AND status = 'held' AND ends_ms > $4
-		RETURNING `+columns, nil, q.ReservationID, q.Event, q.Person, now, now+s.cfg.PaymentLease.Milliseconds())
+		RETURNING `+columns, q.ReservationID, q.Event, q.Person, now, now+s.cfg.PaymentLease.Milliseconds())
 	if err != nil {
 		return Answer{}, err
 	}
@@ -131,8 +131,7 @@ func paying(ctx context.Context, t tx, q PayRequest) (r Reservation, refusal, er
 
 // one reads a person's own reservation.
 func one(ctx context.Context, t tx, event, id, person string) (Reservation, error) {
-	found, err := move(ctx, t, `SELECT `+columns+` FROM reservations WHERE id = $1 AND event = $2 AND person = $3`,
-		nil, id, event, person)
+	found, err := move(ctx, t, `SELECT `+columns+` FROM reservations WHERE id = $1 AND event = $2 AND person = $3`, id, event, person)
 	if err != nil {
 		return Reservation{}, err
 	}
@@ -153,7 +152,7 @@ func (s *Store) Cancel(ctx context.Context, event, id, person string) error {
 			return err
 		}
 		moved, err := move(ctx, t, `UPDATE reservations SET status = 'cancelled', reason = 'by_buyer'
-			WHERE id = $1 AND event = $2 AND person = $3 AND status = 'held' RETURNING `+columns, nil, id, event, person)
+			WHERE id = $1 AND event = $2 AND person = $3 AND status = 'held' RETURNING `+columns, id, event, person)
 		if err != nil {
 			return err
 		}

@@ -184,7 +184,7 @@ func settlePayment(ctx context.Context, t tx, p Payment, result PaymentResult, n
 		next = v.payment
 	} else {
 		moved, err := move(ctx, t, `UPDATE reservations SET status = $2, reason = $3
-			WHERE id = $1 AND status = 'payment_pending' RETURNING `+columns, nil, p.ReservationID, string(v.status), v.reason)
+			WHERE id = $1 AND status = 'payment_pending' RETURNING `+columns, p.ReservationID, string(v.status), v.reason)
 		if err != nil {
 			return f, err
 		}
@@ -263,7 +263,7 @@ func (s *Store) SettleRefund(ctx context.Context, paymentID string) (Outcome, er
 			return fmt.Errorf("nothing to refund: the payment is %s", p.State)
 		}
 		moved, err := move(ctx, t, `UPDATE reservations SET status = 'refunded', reason = 'seat_gone'
-			WHERE id = $1 AND status IN ('cancelled', 'expired', 'payment_failed') RETURNING `+columns, nil, p.ReservationID)
+			WHERE id = $1 AND status IN ('cancelled', 'expired', 'payment_failed') RETURNING `+columns, p.ReservationID)
 		if err != nil {
 			return err
 		}

@@ -64,13 +64,17 @@ func (s *Store) Put(ctx context.Context, event string, c Catalogue) error {
 			ON CONFLICT (event) DO UPDATE SET price_cents = excluded.price_cents, currency = excluded.currency,
 				per_user = excluded.per_user, hold_ms = excluded.hold_ms, locking = excluded.locking,
 				on_breaker_open = excluded.on_breaker_open, version = catalogues.version + 1
-			WHERE catalogues.kind = excluded.kind`, nil,
+			WHERE catalogues.kind = excluded.kind
+				AND (catalogues.price_cents, catalogues.currency, catalogues.per_user, catalogues.hold_ms, catalogues.locking, catalogues.on_breaker_open)
+				<> (excluded.price_cents, excluded.currency, excluded.per_user, excluded.hold_ms, excluded.locking, excluded.on_breaker_open)`, nil,
 			event, c.Kind, c.PriceCents, c.Currency, c.PerUser, c.HoldTTL.Milliseconds(), c.Locking, c.OnBreakerOpen)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("%s sells otherwise already: %w", event, ErrWrongMode)
+			if err := sameKind(ctx, t, event, c.Kind); err != nil {
+				return err
+			}
 		}
 		if c.Kind == KindStock {
 			return putStock(ctx, t, event, c.Stock)
@@ -88,6 +92,17 @@ func (s *Store) Put(ctx context.Context, event string, c Catalogue) error {
 		return s.reload(ctx, h)
 	}
 	return nil
+}
+
+// sameKind is ErrWrongMode when the event sells another kind of thing already.
+func sameKind(ctx context.Context, t tx, event, kind string) error {
+	var is string
+	err := t.query(ctx, func(scan func(...any) error) error { return scan(&is) },
+		`SELECT kind FROM catalogues WHERE event = $1`, nil, event)
+	if err == nil && is != kind {
+		return fmt.Errorf("%s sells %s: %w", event, is, ErrWrongMode)
+	}
+	return err
 }
 
 func putStock(ctx context.Context, t tx, event string, total int64) error {

@@ -30,9 +30,10 @@ func atOnce(n int, do func(i int) string) map[string]int {
 	return results
 }
 
-// outcome of one call: "ok", a refusal, or an error.
-func try(t testing.TB, s *Store, q ReserveRequest) string {
-	a, err := s.Reserve(t.Context(), q)
+// try gives what one call comes to: "ok", a refusal, or an error.
+func try(tb testing.TB, s *Store, q ReserveRequest) string {
+	tb.Helper()
+	a, err := s.Reserve(tb.Context(), q)
 	switch {
 	case errors.Is(err, ErrContended):
 		return "contended"
@@ -41,7 +42,7 @@ func try(t testing.TB, s *Store, q ReserveRequest) string {
 	case err != nil:
 		return err.Error()
 	}
-	b := decode(t, a)
+	b := decode(tb, a)
 	switch {
 	case b.Refusal != "":
 		return b.Refusal
@@ -58,6 +59,7 @@ func TestPromise1OneSeatManyBuyers(t *testing.T) {
 		t.Run(locking, func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, address string) {
+				t.Helper()
 				nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{Lanes: 4, Group: 8})}
 				c := hallOf(1, 1)
 				c.Locking = locking
@@ -82,6 +84,7 @@ func TestPromise2StockAddsUp(t *testing.T) {
 		t.Run(locking, func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, address string) {
+				t.Helper()
 				nodes := []*Store{openStore(t, address, Config{Group: 16}), openStore(t, address, Config{Lanes: 2, Group: 16})}
 				require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 101, Locking: locking}))
 				got := atOnce(150, func(i int) string {
@@ -103,6 +106,7 @@ func TestPromise2StockAddsUp(t *testing.T) {
 func TestPromise3BestAvailableSellsAll(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{Group: 16}), openStore(t, address, Config{Lanes: 2, Group: 16})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", hallOf(10, 10)))
 		buyers := make([]*buyer, 150)
@@ -125,6 +129,7 @@ func TestPromise3BestAvailableSellsAll(t *testing.T) {
 func TestPromise4TokenBuysOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 100_000, PerUser: 1000}))
 		const tokens, times = 40, 20
@@ -154,6 +159,7 @@ func TestPromise4TokenBuysOnce(t *testing.T) {
 func TestPromise5OneKeyActsOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", hallOf(5, 10)))
 		q := (&buyer{event: "e", name: "ann"}).quantity(2)
@@ -190,6 +196,7 @@ func TestPromise5OneKeyActsOnce(t *testing.T) {
 func TestPromise6ShareHolds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{Group: 4}), openStore(t, address, Config{Lanes: 3, Group: 4})}
 		c := hallOf(10, 10)
 		c.PerUser = 3
@@ -210,6 +217,7 @@ func TestPromise6ShareHolds(t *testing.T) {
 func TestPromise7BadCallSpoilsNobody(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		s := openStore(t, address, Config{})
 		require.NoError(t, s.Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 1000}))
 		got := atOnce(100, func(i int) string {
@@ -235,6 +243,7 @@ func TestPromise7BadCallSpoilsNobody(t *testing.T) {
 func TestPromise8CrowdOnSmallPool(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		sep := "?"
 		if strings.Contains(address, "?") {
 			sep = "&"

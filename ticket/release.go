@@ -30,13 +30,13 @@ func scanReservation(scan func(...any) error, more ...any) (Reservation, error) 
 }
 
 // move runs a statement that returns the reservations it changed.
-func move(ctx context.Context, t tx, statement string, l *list, args ...any) ([]Reservation, error) {
+func move(ctx context.Context, t tx, statement string, args ...any) ([]Reservation, error) {
 	var moved []Reservation
 	err := t.query(ctx, func(scan func(...any) error) error {
 		r, err := scanReservation(scan)
 		moved = append(moved, r)
 		return err
-	}, statement, l, args...)
+	}, statement, nil, args...)
 	return moved, err
 }
 
@@ -145,7 +145,7 @@ func (s *Store) expire(ctx context.Context, event string, limit int, urgent bool
 			UPDATE reservations SET
 				reason = CASE status WHEN 'held' THEN 'hold_ended' ELSE 'payment_unavailable' END,
 				status = CASE status WHEN 'held' THEN 'expired' ELSE 'cancelled' END
-			WHERE id IN (SELECT id FROM due) RETURNING `+columns, nil, event, now, limit)
+			WHERE id IN (SELECT id FROM due) RETURNING `+columns, event, now, limit)
 		if err != nil || len(ended) == 0 {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 func TestReserveRefusals(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
 		for _, locking := range []string{Optimistic, Pessimistic} {
 			s := openStore(t, address, Config{})
 			c := hallOf(1, 10)
