@@ -61,6 +61,9 @@ func TestPromise4ScriptsSentAgainHaveOneEffect(t *testing.T) {
 	e, err := direct.Event(ctx, "e")
 	require.NoError(t, err)
 	require.EqualValues(t, 5, e.Waiting, "a join sent four times is one place")
+	for i, pl := range places {
+		require.EqualValues(t, e.Epoch+1+int64(i), pl.Seq, "and takes one sequence")
+	}
 
 	at(t, direct, time.Second)
 	var grants []Grant
