@@ -284,7 +284,7 @@ func (s *Server) writePlace(c echo.Context, status int, p waitroom.Place) error 
 	wait := polledRarely
 	switch p.State {
 	case waitroom.EntryWaiting:
-		wait = s.setPosition(&body, p)
+		wait = s.setPosition(c.Request().Context(), &body, p)
 	case waitroom.EntryAdmitted, waitroom.EntryEntered:
 		if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
 			return fmt.Errorf("mint entry token: %w", err)
@@ -310,9 +310,9 @@ const (
 )
 
 // setPosition adds where in the line somebody is, and says when to ask again.
-func (s *Server) setPosition(body *placeBody, p waitroom.Place) time.Duration {
-	position, ok := s.deps.View.Position(p.Event, p.Seq)
-	if !ok { // this node's memory is a moment away from the store's
+func (s *Server) setPosition(ctx context.Context, body *placeBody, p waitroom.Place) time.Duration {
+	position, ok := s.position(ctx, p)
+	if !ok { // this node's memory is more than a moment away from the store's
 		return polledOften
 	}
 	body.Position, body.Ahead = &position, new(position-1)
@@ -324,6 +324,24 @@ func (s *Server) setPosition(body *placeBody, p waitroom.Place) time.Duration {
 		body.EtaS, body.EtaP90S = new(wholeSeconds(eta)), new(wholeSeconds(p90))
 	}
 	return askAgain(position, eta, ok)
+}
+
+// position asks this node's memory, and waits a moment for it where the store is
+// ahead: a place that was just put back by its receipt comes with the next look at
+// the feed.
+func (s *Server) position(ctx context.Context, p waitroom.Place) (int64, bool) {
+	const looks, between = 8, 25 * time.Millisecond
+	for look := 0; ; look++ {
+		position, ok := s.deps.View.Position(p.Event, p.Seq)
+		if ok || look == looks {
+			return position, ok
+		}
+		select {
+		case <-ctx.Done():
+			return 0, false
+		case <-time.After(between):
+		}
+	}
 }
 
 // askAgain is when somebody at a position should ask next: sooner the nearer.

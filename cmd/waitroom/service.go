@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 
@@ -66,7 +67,7 @@ type blueprint struct {
 func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) {
 	s := &service{
 		cfg: b.cfg, keys: b.keys, log: log, node: rand.Text()[:8], metrics: prometheus.NewRegistry(),
-		publicURL: cmp.Or(b.cfg.PublicURL, "http://"+b.listener.Addr().String()),
+		publicURL: cmp.Or(b.cfg.PublicURL, localURL(b.listener.Addr())),
 		token:     cmp.Or(b.cfg.OperatorToken, rand.Text()),
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -81,6 +82,38 @@ func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) 
 		}
 	}
 	return s, nil
+}
+
+// localURL is where a browser on this machine finds a listener.
+func localURL(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// webConfig is what the HTTP side and the hub are told of addresses and secrets.
+// Whoever may be sent back to after waiting is one of the origins, and a browser
+// on this machine may write its name in three ways.
+func (s *service) webConfig() web.Config {
+	cfg := web.Config{
+		PublicURL: s.publicURL, Origins: slices.Clone(s.cfg.Origins), OperatorToken: s.token, SiteKey: s.cfg.SiteKey,
+		MetricsToken: s.cfg.OperatorToken,
+	}
+	for _, origin := range s.cfg.Origins {
+		if u, err := url.Parse(origin); err == nil {
+			cfg.AllowedRedirectHosts = append(cfg.AllowedRedirectHosts, u.Host)
+		}
+	}
+	if u, err := url.Parse(s.publicURL); err == nil && s.cfg.PublicURL == "" {
+		for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
+			if origin := "http://" + name + ":" + u.Port(); origin != s.publicURL {
+				cfg.Origins = append(cfg.Origins, origin)
+			}
+		}
+	}
+	return cfg
 }
 
 // close ends what run does not: the connections, last opened first.
@@ -174,7 +207,11 @@ func (s *service) buildLine(context.Context) (err error) {
 		return err
 	}
 	s.back = append(s.back, s.view.Run, s.planter.Run)
-	s.hub, err = hub.New(hub.Config{Origins: append([]string{s.publicURL}, s.cfg.Origins...)}, hub.Deps{
+	origins, err := s.webConfig().OwnOrigins()
+	if err != nil {
+		return usage(err)
+	}
+	s.hub, err = hub.New(hub.Config{Origins: origins}, hub.Deps{
 		Line: s.line, Presence: s.line, View: s.view, Passes: s.passes, Ping: s.line.Ping,
 		SeatsLeft: s.seatsLeft, Sample: s.sample, Refuse: web.Refuse,
 		Log: s.log, Registerer: s.metrics,
@@ -230,10 +267,6 @@ func (bystander) Run(ctx context.Context, _ func(context.Context, admission.Term
 }
 
 func (s *service) buildWeb(listener net.Listener) error {
-	cfg := web.Config{
-		PublicURL: s.publicURL, Origins: s.cfg.Origins, OperatorToken: s.token, SiteKey: s.cfg.SiteKey,
-		MetricsToken: s.cfg.OperatorToken,
-	}
 	deps := web.Deps{
 		Line: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports, Sample: s.sample, Hub: s.hub,
 		Pages: pages.Files(), Ready: []web.Check{{Name: "store", Ping: s.line.Ping}},
@@ -243,7 +276,7 @@ func (s *service) buildWeb(listener net.Listener) error {
 		deps.Tickets = s.store
 		deps.Ready = append(deps.Ready, web.Check{Name: "database", Ping: s.store.Ping})
 	}
-	server, err := web.New(cfg, deps)
+	server, err := web.New(s.webConfig(), deps)
 	if err != nil {
 		return usage(err)
 	}

@@ -459,3 +459,31 @@ func TestGroupShares(t *testing.T) {
 		}
 	})
 }
+
+// Promise 6, when the store lost its data and its clock was set back: the new log's
+// ids are smaller than those the tail knows.
+func TestTailFollowsANewLogWithAnOlderClock(t *testing.T) {
+	t.Parallel()
+	mr := miniredis.RunT(t)
+	mr.SetTime(time.Now().Add(time.Hour))
+	rdb := redis.NewClient(&redis.Options{Addr: mr.Addr(), Protocol: 2})
+	defer func() { require.NoError(t, rdb.Close()) }()
+	p := publisher(t, rdb, redisbroker.PublisherConfig{})
+	h := &heard{}
+	tail, err := redisbroker.NewTail(redisbroker.TailConfig{Block: 20 * time.Millisecond}, another(t, rdb), h, zap.NewNop(), nil)
+	require.NoError(t, err)
+	stop := running(t, tail.Run)
+	for n := 0; h.len() == 0; n++ {
+		m, _ := outcome(n)
+		require.Nil(t, p.Publish(t.Context(), []relay.Message{m}))
+	}
+	mr.SetError("LOADING the data set")
+	<-time.After(100 * time.Millisecond) // the tail meets the error
+	mr.SetError("")
+	mr.FlushAll()
+	mr.SetTime(time.Now())
+	m, want := outcome(5000)
+	require.Nil(t, p.Publish(t.Context(), []relay.Message{m}))
+	eventually(t, func() bool { return h.last() == want })
+	stop()
+}
