@@ -53,7 +53,8 @@ type Grant struct {
 	Subject string
 	// JTI is unique for every grant ever given.
 	JTI string
-	// AdmittedAt is the second of the promotion by the store's clock.
+	// AdmittedAt is the moment of the promotion by the store's clock, to the
+	// millisecond; the token's iat and nbf are its second.
 	AdmittedAt time.Time
 	// ClaimBy is the end of the claim time: the token's exp.
 	ClaimBy time.Time

@@ -71,7 +71,7 @@ func feedLines[T any](fields map[string]string, name string, read func(line stri
 	return list, nil
 }
 
-// feedGrant reads "entry seq jti admitted_s claim_ms subject".
+// feedGrant reads "entry seq jti admitted_ms claim_ms subject".
 func feedGrant(event EventID, line string) (Grant, error) {
 	p, err := feedParts(line, 6)
 	if err != nil {

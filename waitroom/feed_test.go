@@ -28,7 +28,7 @@ func feedFields(r feedRecord) map[string]any {
 		if gr.Subject != string(gr.Entry) {
 			subject = base64.RawURLEncoding.EncodeToString([]byte(gr.Subject))
 		}
-		g = append(g, fmt.Sprintf("%s %d %s %d %d %s", gr.Entry, gr.Seq, gr.JTI, gr.AdmittedAt.Unix(), gr.ClaimBy.UnixMilli(), subject))
+		g = append(g, fmt.Sprintf("%s %d %s %d %d %s", gr.Entry, gr.Seq, gr.JTI, gr.AdmittedAt.UnixMilli(), gr.ClaimBy.UnixMilli(), subject))
 	}
 	for _, dep := range r.departed {
 		d = append(d, fmt.Sprintf("%s %d %s", dep.Entry, dep.Seq, dep.State))
@@ -60,7 +60,7 @@ func TestFeedRecordsAreReadAsWritten(t *testing.T) {
 			Event: "e", Entry: EntryID(entry), Seq: Seq(seq.Draw(t, "seq")),
 			Subject:    rapid.OneOf(rapid.Just(entry), rapid.StringN(1, 40, -1)).Draw(t, "subject"),
 			JTI:        name.Draw(t, "jti") + ".1",
-			AdmittedAt: time.Unix(rapid.Int64Range(1, 1<<33).Draw(t, "admitted"), 0).UTC(),
+			AdmittedAt: time.UnixMilli(rapid.Int64Range(1, 1<<43).Draw(t, "admitted")).UTC(),
 			ClaimBy:    time.UnixMilli(rapid.Int64Range(1, 1<<43).Draw(t, "claim")).UTC(),
 			State:      EntryAdmitted,
 		}

@@ -4,11 +4,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // parseGrant reads a grant as promote and the feed write it:
-// "entry seq jti admitted_s claim_ms subject".
+// "entry seq jti admitted_ms claim_ms subject".
 func parseGrant(event EventID, line string) (Grant, error) {
 	f := strings.Split(line, " ")
 	if len(f) != 6 {
@@ -33,7 +32,7 @@ func parseGrants(event EventID, lines string) ([]Grant, error) {
 	return grants, nil
 }
 
-// parsePacked reads a grant as the store keeps it, "jti seq admitted_s claim_ms
+// parsePacked reads a grant as the store keeps it, "jti seq admitted_ms claim_ms
 // state subject", and the end of its claim or session.
 func parsePacked(event EventID, entry, packed string, deadlineMS int64) (Grant, error) {
 	f := strings.Split(packed, " ")
@@ -58,7 +57,7 @@ func newGrant(event EventID, entry, jti, seq, admitted, claim, subject string) (
 	}
 	g := Grant{
 		Event: event, Entry: EntryID(entry), Seq: Seq(n[0]), Subject: entry, JTI: jti,
-		AdmittedAt: time.Unix(n[1], 0).UTC(), ClaimBy: millis(n[2]), State: EntryAdmitted,
+		AdmittedAt: millis(n[1]), ClaimBy: millis(n[2]), State: EntryAdmitted,
 	}
 	if subject != "-" {
 		b, err := base64.RawURLEncoding.DecodeString(subject)

@@ -14,7 +14,7 @@ func (k keys) of(e EventID, name string) string {
 func (k keys) meta(e EventID) string    { return k.of(e, "meta") }    // hash: settings, state, counters, cap
 func (k keys) line(e EventID) string    { return k.of(e, "line") }    // zset: entry → seq
 func (k keys) away(e EventID) string    { return k.of(e, "away") }    // zset: entry → end of its grace, ms
-func (k keys) grants(e EventID) string  { return k.of(e, "grants") }  // hash: entry → "jti seq admitted_s claim_ms state subject"
+func (k keys) grants(e EventID) string  { return k.of(e, "grants") }  // hash: entry → "jti seq admitted_ms claim_ms state subject"
 func (k keys) jtis(e EventID) string    { return k.of(e, "jtis") }    // hash: jti → entry, "!completed" or "!revoked"
 func (k keys) claims(e EventID) string  { return k.of(e, "claims") }  // zset: entry → end of claim or session, ms; its size is inside
 func (k keys) ended(e EventID) string   { return k.of(e, "ended") }   // hash: entry → "state seq"

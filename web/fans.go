@@ -114,6 +114,7 @@ type placeBody struct {
 	EtaP90S     *int64              `json:"eta_p90_s,omitempty"`
 	PlaceToken  string              `json:"place_token,omitempty"`
 	EntryToken  string              `json:"entry_token,omitempty"`
+	AdmittedAt  *stamp              `json:"admitted_at,omitempty"`
 	ExpiresAt   *stamp              `json:"expires_at,omitempty"`
 	RedirectURL string              `json:"redirect_url,omitempty"`
 }
@@ -293,7 +294,7 @@ func (s *Server) writePlace(c echo.Context, status int, p waitroom.Place) error 
 		if p.State == waitroom.EntryEntered {
 			ends = p.Grant.SessionEnds
 		}
-		body.ExpiresAt = new(stamp(ends))
+		body.AdmittedAt, body.ExpiresAt = new(stamp(p.Grant.AdmittedAt)), new(stamp(ends))
 		body.RedirectURL = s.redirectURL(c, p.Event, ev)
 	case waitroom.EntryLobby:
 	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:

@@ -163,14 +163,14 @@ func TestMeByState(t *testing.T) {
 			place: waitroom.Place{State: waitroom.EntryAdmitted, Grant: grant},
 			want: map[string]any{
 				"state": "admitted", "waiting": 5.0, "entry_token": "token-jti-1",
-				"expires_at": "2026-05-01T12:05:00.250Z", "redirect_url": "/e/demo/shop",
+				"admitted_at": "2026-05-01T12:00:00.250Z", "expires_at": "2026-05-01T12:05:00.250Z", "redirect_url": "/e/demo/shop",
 			}, retry: "20",
 		},
 		"entered": {
 			place: waitroom.Place{State: waitroom.EntryEntered, Grant: grant},
 			want: map[string]any{
 				"state": "entered", "waiting": 5.0, "entry_token": "token-jti-1",
-				"expires_at": "2026-05-01T12:10:00.250Z", "redirect_url": "/e/demo/shop",
+				"admitted_at": "2026-05-01T12:00:00.250Z", "expires_at": "2026-05-01T12:10:00.250Z", "redirect_url": "/e/demo/shop",
 			}, retry: "20",
 		},
 		"expired": {place: waitroom.Place{State: waitroom.EntryExpired}, want: map[string]any{"state": "expired", "waiting": 5.0}},

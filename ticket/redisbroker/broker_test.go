@@ -479,9 +479,9 @@ func TestTailFollowsANewLogWithAnOlderClock(t *testing.T) {
 	}
 	mr.SetError("LOADING the data set")
 	<-time.After(100 * time.Millisecond) // the tail meets the error
-	mr.SetError("")
 	mr.FlushAll()
 	mr.SetTime(time.Now())
+	mr.SetError("")
 	m, want := outcome(5000)
 	require.Nil(t, p.Publish(t.Context(), []relay.Message{m}))
 	eventually(t, func() bool { return h.last() == want })

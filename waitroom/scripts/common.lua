@@ -152,7 +152,7 @@ local function remember(id, answer)
   call('HSET', REQS, 'i' .. i, id, 'a' .. i, answer)
 end
 
--- packed splits a grant: jti, seq, admitted (s), claim end (ms), state, subject.
+-- packed splits a grant: jti, seq, admitted (ms), claim end (ms), state, subject.
 local function packed(g)
   return string.match(g, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
 end
@@ -197,11 +197,11 @@ local function depart(left, state)
 end
 
 -- grant moves picked = {entry, score, …} from the line to the grants, and returns
--- their lines: "entry seq jti admitted_s claim_ms subject".
+-- their lines: "entry seq jti admitted_ms claim_ms subject".
 local function grant(picked, id)
   local claim = tonumber(call('HGET', META, 'claim_ttl'))
   local by = math.ceil((E.now + claim) / 1000) * 1000 -- a token's exp has whole seconds
-  local admitted, by_text = int(floor(E.now / 1000)), int(by)
+  local admitted, by_text = int(E.now), int(by)
   local gone, grants, jtis, claims, lines = {}, {}, {}, {}, {}
   for i = 1, #picked, 2 do
     local entry, seq = picked[i], int(tonumber(picked[i + 1]))

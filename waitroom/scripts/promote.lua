@@ -4,7 +4,7 @@
 -- Reply: {outcome, lines, state, waiting, inside, rate, now}
 --   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
 --   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing
---   lines: the grants, "entry seq jti admitted_s claim_ms subject" each
+--   lines: the grants, "entry seq jti admitted_ms claim_ms subject" each
 --   {"no_event"}
 -- Sent again: the same answer, and nobody more.
 --

@@ -51,11 +51,15 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-func appendAdmitted(b []byte, token string, expires time.Time, redirect string) []byte {
+// appendAdmitted tells somebody that they are in, since when and until when.
+func appendAdmitted(b []byte, token string, admitted, expires time.Time, redirect string) []byte {
+	const stamp = "2006-01-02T15:04:05.000Z07:00"
 	b = append(b, `{"type":"admitted","entry_token":`...)
 	b = appendString(b, token)
-	b = append(b, `,"expires_at":"`...)
-	b = expires.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z07:00")
+	b = append(b, `,"admitted_at":"`...)
+	b = admitted.UTC().AppendFormat(b, stamp)
+	b = append(b, `","expires_at":"`...)
+	b = expires.UTC().AppendFormat(b, stamp)
 	b = append(b, `","redirect_url":`...)
 	b = appendString(b, redirect)
 	return append(b, '}')

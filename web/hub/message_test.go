@@ -45,10 +45,11 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 	require.Equal(t, marshal(t, struct {
 		Type        string `json:"type"`
 		EntryToken  string `json:"entry_token"`
+		AdmittedAt  string `json:"admitted_at"`
 		ExpiresAt   string `json:"expires_at"`
 		RedirectURL string `json:"redirect_url"`
-	}{"admitted", "a.b-c_d", "2027-01-15T08:00:00.120Z", "https://shop.example/?a=1&b=<2>"}),
-		string(appendAdmitted(nil, "a.b-c_d", time.UnixMilli(1_800_000_000_120).In(time.FixedZone("x", 3600)), "https://shop.example/?a=1&b=<2>")))
+	}{"admitted", "a.b-c_d", "2027-01-15T07:55:00.120Z", "2027-01-15T08:00:00.120Z", "https://shop.example/?a=1&b=<2>"}),
+		string(appendAdmitted(nil, "a.b-c_d", time.UnixMilli(1_799_999_700_120), time.UnixMilli(1_800_000_000_120).In(time.FixedZone("x", 3600)), "https://shop.example/?a=1&b=<2>")))
 
 	type eventMessage struct {
 		Type    string `json:"type"`

@@ -193,7 +193,7 @@ func (s *shard) grant(p *person, g waitroom.Grant) {
 		p.state = waitroom.EntryAdmitted
 	}
 	p.turn = &turn{jti: g.JTI, subject: g.Subject}
-	p.turn.message = appendAdmitted(nil, token, expires, s.h.deps.Redirect(*p.room.event.Load()))
+	p.turn.message = appendAdmitted(nil, token, g.AdmittedAt, expires, s.h.deps.Redirect(*p.room.event.Load()))
 	if ps := s.people(p.room); g.Subject != "" && g.Subject != string(g.Entry) {
 		if ps.bySubject == nil {
 			ps.bySubject = make(map[string]*person)
