@@ -1,4 +1,3 @@
-// Package pages carries the files that browsers get.
 package pages
 
 import (
@@ -9,7 +8,7 @@ import (
 //go:embed static
 var files embed.FS
 
-// Files are index.html, shop.html, console.html and assets/.
+// Files are index.html, shop.html, console.html and assets/, as they are served.
 func Files() fs.FS {
 	sub, err := fs.Sub(files, "static")
 	if err != nil {

@@ -1,0 +1,42 @@
+// Package pages carries what browsers get: the waiting page, the shop and the
+// operator's console. They are plain files, ES modules and one style sheet, without
+// a build step and without anything of others; they are the same bytes for everyone,
+// so that a CDN can serve them.
+//
+//	index.html ── wait.js ────┬─ place.js   what the page knows: one pure function from
+//	                          │             messages to the next page
+//	                          ├─ live.js    the connection: socket, else stream, else asking
+//	                          ├─ event.js   the public event, and the server's clock
+//	                          └─ turn.js    the way into the shop or to the site
+//	shop.html ─── shop.js ────┬─ basket.js  choice, price, keys, outcomes: pure
+//	                          └─ seats.js   the map: 2,000 buttons, one tab stop a section
+//	console.html ─ console.js ─ audit.js, trace.js
+//	                 all of them: strings.js (every sentence), format.js, api.js, clock.js,
+//	                 backoff.js, store.js, dom.js, style.css
+//
+// A file named …-view.js only writes to the page; its neighbour decides.
+//
+// # What a waiting page shows
+//
+//	load ──▶ before ──▶ join ──▶ wait ──▶ turn ──▶ (shop)
+//	  │                   ▲        │        │
+//	  └──▶ missing        └─ end ◀─┴────────┘
+//
+// # Promises, each with a test that names it
+//
+//  1. No script, style or handler stands in a page, and nothing is fetched from
+//     anywhere else: the pages work under "default-src 'none'" with 'self' for
+//     scripts, styles, images and connections.
+//  2. The position that is shown never grows for one place, over refreshes and tabs;
+//     a new place begins anew.
+//  3. Countdowns go by the server's clock, however wrong the device's own is, also
+//     where a cache revalidated an old answer.
+//  4. No retry comes before the server's word (Retry-After, retry_after_ms, bye), and
+//     beyond it each waits a random part of a bounded, growing time.
+//  5. Where no WebSocket gets through the page goes on by server-sent events, and
+//     where those do not either by asking; it says which.
+//  6. Tokens stand in headers, first messages, forms and storage, never in an address.
+//  7. A deed that must happen once (reserve, pay) carries one key over all its retries.
+//  8. Every code of the contract has a sentence that says what to do.
+//  9. Every sentence comes from strings.js; the English in the pages is the same.
+package pages

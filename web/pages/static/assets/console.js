@@ -1,0 +1,235 @@
+// The operator's console: one sample a second, and the few deeds of a running event.
+
+import { call } from './api.js';
+import { randomKey } from './basket.js';
+import { drawAudit, drawEvents, drawSample } from './console-view.js';
+import { $, attr, panels, show, text, translate } from './dom.js';
+import { operatorKey, tab } from './store.js';
+import { refusal, t } from './strings.js';
+import { push } from './trace.js';
+
+const root = $('main');
+const every = 1000;
+const auditEvery = 5000;
+const listEvery = 15000;
+
+let token = tab.get(operatorKey) ?? '';
+let event = '';
+let settings = null;
+let traces = { waiting: [], admitted: [] };
+let audit = { event: '', after: '', records: [] };
+let answered = 0;
+let touched = false; // the operator is setting the rate
+let round = 0; // grows with each change of event or token; old answers are dropped
+
+const ops = (method, path, body, key) => call(method, `/v1/ops/events${path}`, { token, body, key, patience: 5000 });
+
+function note(sentence) {
+  show($('note'), sentence !== '');
+  text($('note'), sentence);
+}
+
+function signOut(sentence = '') {
+  round++;
+  token = '';
+  event = '';
+  tab.remove(operatorKey);
+  panels(root, 'login');
+  show($('out'), false);
+  attr($('link'), 'data-link', 'idle');
+  note(sentence);
+  $('token').focus();
+}
+
+// failed says what went wrong; a token that is none ends the session.
+function failed(err) {
+  if (err.status === 401) signOut(t('ops.wrong'));
+  else note(refusal(err.code, { detail: err.fields?.map((f) => `${f.field}: ${f.detail}`).join('; ') ?? '' }));
+}
+
+// list reads the events and keeps the one that is shown.
+async function list() {
+  const { body } = await ops('GET', '');
+  const ids = body.events.map((e) => e.id);
+  drawEvents(body.events, event);
+  show($('out'), true);
+  if (ids.length === 0) {
+    panels(root, 'none');
+    event = '';
+    return;
+  }
+  panels(root, 'board');
+  if (!ids.includes(event)) choose(new URLSearchParams(location.hash.slice(1)).get('event') ?? '', ids);
+  settings = body.events.find((e) => e.id === event);
+  if (!touched) setRate(settings.rate_per_s);
+}
+
+function choose(wanted, ids) {
+  event = ids.includes(wanted) ? wanted : ids[0];
+  round++;
+  touched = false;
+  traces = { waiting: [], admitted: [] };
+  audit = { event, after: '', records: [] };
+  $('event').value = event;
+  $('page').href = `/e/${event}`;
+  history.replaceState(null, '', `#event=${event}`);
+}
+
+async function sample() {
+  const mine = round;
+  const { body } = await ops('GET', `/${event}/metrics`);
+  if (mine !== round) return;
+  answered = performance.now();
+  push(traces.waiting, body.waiting);
+  push(traces.admitted, body.admitted_per_s);
+  drawSample(body, traces);
+}
+
+// trail reads what was written down since the last look, oldest first, and keeps the
+// newest few.
+async function trail() {
+  const mine = round;
+  for (let page = 0; page < 20; page++) {
+    const limit = 500;
+    const query = new URLSearchParams({ limit: String(limit) });
+    if (audit.after) query.set('after', audit.after);
+    const { body } = await ops('GET', `/${event}/audit?${query}`);
+    if (mine !== round) return;
+    const { records } = body;
+    if (records.length > 0) {
+      audit.after = records.at(-1).id;
+      audit.records = [...audit.records, ...records].slice(-30);
+    }
+    if (records.length < limit) break;
+  }
+  drawAudit(audit.records);
+}
+
+// loop runs act, again and again, never twice at once.
+function loop(act, ms) {
+  const next = async () => {
+    try {
+      if (token && document.visibilityState === 'visible') await act();
+    } catch (err) {
+      if (err.status === 401) failed(err);
+      else if (err.status === 404) event = '';
+    }
+    setTimeout(next, ms);
+  };
+  setTimeout(next, ms);
+}
+
+function pulse() {
+  if (!token || !event) return;
+  const silent = Math.floor((performance.now() - answered) / 1000);
+  const stale = silent > 3;
+  attr($('link'), 'data-link', stale ? 'retry' : 'live');
+  text($('link'), stale ? t('ops.stale', { n: silent }) : t('ops.live'));
+  attr(root, 'data-stale', stale ? 'yes' : null);
+}
+
+async function deed(method, path, body, done = t('ops.done'), key = undefined) {
+  note('');
+  try {
+    const answer = await ops(method, path, body, key);
+    text($('say'), typeof done === 'function' ? done(answer.body) : done);
+    await Promise.allSettled([list(), sample(), trail()]);
+    return answer.body;
+  } catch (err) {
+    failed(err);
+    return undefined;
+  }
+}
+
+function sure(sentence) {
+  const dialog = $('sure');
+  text($('sure-text'), sentence);
+  dialog.returnValue = '';
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), { once: true });
+  });
+}
+
+// The slider is logarithmic: 1 to 100,000 a second on one hand's width.
+const toSlider = (rate) => (rate < 1 ? 0 : Math.round((Math.log10(rate) / 5) * 999) + 1);
+const fromSlider = (v) => {
+  if (v < 1) return 0;
+  const rate = 10 ** (((v - 1) / 999) * 5);
+  return rate < 20 ? Math.round(rate) : Number(rate.toPrecision(2));
+};
+
+function setRate(rate) {
+  $('rate').value = rate;
+  $('rate-slider').value = toSlider(rate);
+  attr($('rate-slider'), 'aria-valuetext', `${rate} ${t('ops.rate.unit')}`);
+}
+
+async function enter(given) {
+  token = given;
+  try {
+    await list();
+    tab.set(operatorKey, token);
+    note('');
+    await Promise.allSettled([event && sample(), event && trail()]);
+    pulse();
+  } catch (err) {
+    if (err.status === 401) token = '';
+    failed(err);
+  }
+}
+
+function start() {
+  translate();
+  text($('admit'), t('ops.admit.button', { n: 10 }));
+  $('login').addEventListener('submit', (e) => {
+    e.preventDefault();
+    const given = $('token').value.trim();
+    $('token').value = '';
+    if (given) enter(given);
+  });
+  $('out').addEventListener('click', () => signOut());
+  $('event').addEventListener('change', async (e) => {
+    choose(e.target.value, [e.target.value]);
+    await Promise.allSettled([list(), sample(), trail()]);
+  });
+  $('rate-slider').addEventListener('input', (e) => {
+    touched = true;
+    setRate(fromSlider(Number(e.target.value)));
+  });
+  $('rate').addEventListener('input', (e) => {
+    touched = true;
+    $('rate-slider').value = toSlider(Number(e.target.value));
+  });
+  $('rate-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    const rate = Number($('rate').value);
+    if (await deed('PATCH', `/${event}`, { rate_per_s: rate })) touched = false;
+  });
+  $('states').addEventListener('click', async (e) => {
+    const state = e.target.closest('[data-state]')?.dataset.state;
+    if (!state) return;
+    const ask = { draining: 'ops.drain.ask', closed: 'ops.close.ask' }[state];
+    if (!ask || await sure(t(ask))) await deed('PATCH', `/${event}`, { state });
+  });
+  $('admit-count').addEventListener('input', (e) => text($('admit'), t('ops.admit.button', { n: Number(e.target.value) || 0 })));
+  $('admit-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    const count = Number($('admit-count').value);
+    const done = (body) => t('ops.admit.done', { n: body.admitted });
+    const body = await deed('POST', `/${event}/admit`, { count }, done, randomKey());
+    if (body) note(done(body));
+  });
+  loop(async () => {
+    if (event) await sample();
+  }, every);
+  loop(async () => {
+    if (event) await trail();
+  }, auditEvery);
+  loop(list, listEvery);
+  setInterval(pulse, 1000);
+  if (token) enter(token);
+  else $('token').focus();
+}
+
+start();

@@ -1,0 +1,173 @@
+// What a fan's page knows, and how each message changes it. Plain values and one
+// pure function: the same messages in the same order give the same page.
+
+// nothing is known before the first answer.
+export const nothing = Object.freeze({
+  event: null, // the public event, as it was last told
+  missing: false, // there is no such event
+  phase: 'unknown', // unknown, none, lobby, waiting, admitted, entered or ended
+  position: null, // the least so far
+  waiting: null,
+  first: null, // the position this place began with
+  eta: null,
+  p90: null,
+  turn: null, // {token, expires, redirect}
+  end: null, // {state, turn}: how the place ended, and whether its turn had come
+  away: false, // the service says that its store does not answer
+});
+
+// away is the reason by which a server says that its store is away.
+const away = 'store_unavailable';
+
+const least = (a, b) => (a === null ? b : Math.min(a, b));
+
+const finite = (n) => (typeof n === 'number' && Number.isFinite(n) ? n : null);
+
+// reduce takes in one message. Those that start with a capital are the page's own,
+// all others come from the server; an unknown one changes nothing.
+export function reduce(s, m) {
+  switch (m.type) {
+    case 'Event':
+      return { ...s, event: m.event, missing: false, away: m.event.reason === away };
+    case 'Missing':
+      return { ...s, missing: true };
+    case 'Remembered': // of an earlier visit of this device
+      return { ...fresh(s), phase: s.phase, position: finite(m.least), first: finite(m.first) };
+    case 'Nobody': // no place here
+      return { ...fresh(s), phase: 'none' };
+    case 'Place':
+      return place(m.created ? fresh(s) : s, m.place);
+    case 'position':
+      return position(s.phase === 'waiting' || s.phase === 'unknown' ? s : fresh(s), m);
+    case 'admitted':
+      return {
+        ...s, phase: s.phase === 'entered' ? 'entered' : 'admitted', end: null,
+        turn: turn(m),
+      };
+    case 'event':
+      return {
+        ...s, away: m.reason === away,
+        event: s.event && {
+          ...s.event, state: m.state ?? s.event.state,
+          reason: m.reason === away ? s.event.reason : m.reason, message: m.message,
+        },
+      };
+    case 'ended':
+      return ended(s, m.state);
+    default:
+      return s;
+  }
+}
+
+// fresh forgets the place, not the event.
+function fresh(s) {
+  return { ...nothing, event: s.event, missing: s.missing, away: s.away };
+}
+
+function turn(m) {
+  return { token: m.entry_token, expires: Date.parse(m.expires_at), redirect: m.redirect_url };
+}
+
+function position(s, m) {
+  const at = finite(m.position);
+  if (at === null || at < 1) return s;
+  const now = least(s.position, at);
+  const event = s.event && { ...s.event };
+  if (event) {
+    if (finite(m.rate_per_s) !== null) event.rate_per_s = m.rate_per_s;
+    if (finite(m.seats_left) !== null) event.seats_left = m.seats_left;
+  }
+  return {
+    ...s, event, phase: 'waiting', position: now, first: s.first === null ? at : Math.max(s.first, now),
+    waiting: Math.max(finite(m.waiting) ?? now, now), eta: finite(m.eta_s), p90: finite(m.eta_p90_s),
+    turn: null, end: null,
+  };
+}
+
+function place(s, p) {
+  switch (p.state) {
+    case 'lobby':
+      return { ...s, phase: 'lobby', waiting: finite(p.waiting), turn: null, end: null };
+    case 'waiting': {
+      const back = s.phase === 'admitted' || s.phase === 'entered' || s.phase === 'ended' ? fresh(s) : s;
+      return position({ ...back, phase: 'waiting', turn: null, end: null }, p);
+    }
+    case 'admitted':
+    case 'entered':
+      return { ...s, phase: p.state, turn: turn(p), end: null };
+    case 'completed':
+    case 'expired':
+    case 'left':
+    case 'blocked':
+      return ended(s, p.state);
+    default:
+      return s;
+  }
+}
+
+function ended(s, state) {
+  const had = s.turn !== null || s.phase === 'admitted' || s.phase === 'entered';
+  return { ...fresh(s), phase: 'ended', end: { state, turn: had || s.end?.turn === true } };
+}
+
+// ahead is how many people stand before, or null while that is not known.
+export const ahead = (s) => (s.position === null ? null : s.position - 1);
+
+// progress is how much of the way is done, 0 to 1. It never falls, as the position
+// never grows.
+export function progress(s) {
+  if (s.position === null || s.first === null) return 0;
+  return s.first <= 1 ? 1 : (s.first - s.position) / (s.first - 1);
+}
+
+// soldOut tells whether nothing is left to buy.
+export const soldOut = (s) => s.event?.seats_left === 0;
+
+// opening is the moment people wait for, {at, what}: "lobby" is when they may join,
+// "open" when they are let in; null where it has come or is not known.
+export function opening(event, now) {
+  if (!event) return null;
+  const lobby = Date.parse(event.lobby_opens_at ?? '');
+  const open = Date.parse(event.opens_at ?? '');
+  if (event.state === 'scheduled' && lobby > now) return { at: lobby, what: 'lobby' };
+  if ((event.state === 'scheduled' || event.state === 'lobby') && open > now) return { at: open, what: 'open' };
+  return null;
+}
+
+// mayJoin is what the page offers; the server decides. An event whose time has come
+// by the server's clock is tried before we heard of it.
+export function mayJoin(event, now) {
+  switch (event?.state) {
+    case 'lobby':
+    case 'open':
+    case 'paused':
+      return true;
+    case 'scheduled': {
+      const from = Date.parse(event.lobby_opens_at ?? event.opens_at ?? '');
+      return from <= now;
+    }
+    default:
+      return false;
+  }
+}
+
+// panel is which part of the waiting page is shown.
+export function panel(s, now) {
+  if (s.missing) return 'missing';
+  if (s.phase === 'ended') return 'end';
+  if (s.phase === 'admitted' || s.phase === 'entered') return 'turn';
+  if (!s.event || s.phase === 'unknown') return 'load';
+  if (s.phase === 'waiting' || s.phase === 'lobby') return s.event.state === 'closed' ? 'end' : 'wait';
+  if (s.event.state === 'closed' || s.event.state === 'draining') return 'end';
+  return mayJoin(s.event, now) ? 'join' : 'before';
+}
+
+// ending names the sentences of the panel "end", and whether joining again is of use.
+export function ending(s) {
+  const state = s.event?.state;
+  if (s.end?.state === 'blocked') return { key: 'blocked', again: false };
+  if (state === 'closed') return { key: soldOut(s) ? 'soldout' : 'closed', again: false };
+  if (s.end === null) return { key: state === 'draining' ? 'drained' : 'closed', again: false };
+  const key = s.end.state === 'expired' && s.end.turn ? 'turn' : s.end.state;
+  return { key, again: state !== 'draining' };
+}

@@ -1,0 +1,169 @@
+// How the waiting page looks in each state. It only writes; wait.js decides.
+
+import { $, attr, show, text } from './dom.js';
+import { countdown, estimate, moment, number, parts, rate, spoken } from './format.js';
+import { ahead, ending, opening, panel, progress, soldOut } from './place.js';
+import { has, t } from './strings.js';
+import { destination } from './turn.js';
+
+// draw writes everything and returns the name of the panel to show.
+export function draw(view) {
+  const { state, now } = view;
+  const name = panel(state, now);
+  const title = state.event?.name ?? '';
+  if (title) text($('name'), title);
+  document.title = titleOf(view, name, title);
+  attr(document.body, 'data-mood', name === 'turn' ? 'turn' : null);
+  notices(view, name);
+  ({ load, before, join, wait, turn, end, missing: () => {} })[name](view);
+  return name;
+}
+
+function titleOf({ state }, name, title) {
+  const values = { name: title || t('brand'), position: state.position === null ? '' : number(state.position) };
+  if (name === 'turn') return t('title.turn', values);
+  if (name === 'wait' && state.event?.state === 'paused') return t('title.paused', values);
+  if (name === 'wait' && state.position !== null) return t('title.place', values);
+  return t('title.plain', values);
+}
+
+// notices are the lines above the panel: trouble, a pause, the organiser's words.
+function notices({ state, note }, name) {
+  const e = state.event;
+  const waits = name === 'wait' || name === 'join';
+  const held = waits && (e?.state === 'paused' || (e?.state === 'open' && e.reason === 'database_busy'));
+  show($('away'), state.away && name !== 'missing');
+  show($('pause'), held && !state.away);
+  if (held) text($('pause-text'), pauseText(e.reason));
+  show($('drain'), name === 'wait' && e?.state === 'draining');
+  show($('soldout'), waits && soldOut(state) && e?.state !== 'closed');
+  const message = name === 'missing' ? '' : e?.message ?? '';
+  show($('message'), message !== '');
+  text($('message-text'), message);
+  const said = note === '' ? '' : noteText(note, state);
+  show($('note'), said !== '');
+  text($('note'), said);
+}
+
+function pauseText(reason) {
+  const key = `pause.${reason}`;
+  return t(has(key) ? key : 'pause.other');
+}
+
+function noteText(note, state) {
+  if (note === 'turn.barred') {
+    return t(note, { host: destination(state.turn?.redirect, '', location.origin)?.host ?? '' });
+  }
+  return has(note) ? t(note) : t('no.other', { code: note.replace('no.', '') });
+}
+
+function load({ failing }) {
+  text($('load-text'), t(failing ? 'load.failed' : 'load.text'));
+}
+
+function before({ state, now, clockKnown }) {
+  const next = opening(state.event, now);
+  show($('clock'), next !== null && clockKnown);
+  text($('before-what'), next ? t(`before.${next.what}`) : t('before.unknown'));
+  show($('before-when'), next !== null);
+  if (!next) return;
+  text($('before-when'), t('before.when', { when: moment(next.at) }));
+  const p = parts(next.at - now);
+  for (const unit of ['days', 'hours', 'minutes', 'seconds']) {
+    text($(`clock-${unit}`), unit === 'days' ? String(p[unit]) : String(p[unit]).padStart(2, '0'));
+    text($(`clock-${unit}-name`), t(`before.${unit}`, { n: p[unit] }));
+  }
+  show($('clock-day-box'), p.days > 0);
+}
+
+function join({ state, now, busy }) {
+  const next = opening(state.event, now);
+  text($('join-text'), next ? t('join.lobby', { left: spoken(next.at - now) }) : t('join.open'));
+  const waiting = state.event.waiting ?? 0;
+  text($('join-waiting'), waiting > 0 ? t('join.waiting', { n: waiting }) : t('join.nobody'));
+  show($('join-heads'), waiting > 0);
+  joining($('join'), 'join.button', busy);
+  const left = busy.join ? Math.ceil((busy.join.until - performance.now()) / 1000) : 0;
+  show($('join-retry'), left > 0);
+  if (left > 0) text($('join-retry'), t('join.retry', { n: left }));
+}
+
+function joining(button, key, busy) {
+  attr(button, 'aria-disabled', busy.join ? 'true' : null);
+  text(button, t(busy.join ? 'join.busy' : key));
+}
+
+function wait({ state, now, busy }) {
+  const e = state.event;
+  const known = state.position !== null;
+  show($('position-box'), known);
+  show($('finding'), !known);
+  if (known) text($('position'), number(state.position));
+  const before = ahead(state);
+  text($('ahead'), !known ? '' : before === 0 ? t('wait.next') : t('wait.ahead', { n: before }));
+  text($('behind'), known && state.waiting !== null ? t('wait.behind', { n: state.waiting }) : '');
+  const share = progress(state);
+  $('progress').value = Math.round(share * 1000);
+  attr($('progress'), 'aria-valuetext', known ? $('ahead').textContent : null);
+
+  const next = opening(e, now);
+  const lobby = e.state === 'lobby' || e.state === 'scheduled';
+  show($('wait-lobby'), lobby);
+  if (lobby) text($('wait-lobby'), next ? t('wait.lobby', { left: spoken(next.at - now) }) : t('wait.lobby.soon'));
+
+  const range = estimate(state.eta, state.p90);
+  text($('estimate'), e.state === 'paused' ? t('wait.held') : range || t('wait.unknown'));
+  show($('rate-box'), e.rate_per_s > 0 && e.state !== 'paused' && !lobby);
+  if (e.rate_per_s > 0) text($('rate'), rate(e.rate_per_s));
+  const seats = e.seats_left;
+  show($('seats-box'), Number.isFinite(seats));
+  if (Number.isFinite(seats)) text($('seats'), number(seats));
+  attr($('leave'), 'aria-disabled', busy.leave ? 'true' : null);
+}
+
+function turn({ state, now, leap }) {
+  const left = state.turn.expires - now;
+  text($('turn-clock'), countdown(left));
+  text($('turn-left'), t(state.phase === 'entered' ? 'turn.inside' : 'turn.left'));
+  text($('enter'), t(state.phase === 'entered' ? 'turn.back' : 'turn.button'));
+  const n = leap.at === null ? 0 : Math.max(1, Math.ceil((leap.at - performance.now()) / 1000));
+  show($('stay'), n > 0);
+  text($('turn-auto'), n > 0 ? t('turn.auto', { n }) : state.phase === 'entered' ? '' : t('turn.stayed'));
+}
+
+function end({ state, busy }) {
+  const { key, again } = ending(state);
+  text($('end-title'), t(`end.${key}.title`));
+  text($('end-text'), t(`end.${key}.text`));
+  show($('again'), again);
+  joining($('again'), 'end.again', busy);
+}
+
+let saidTurn = '';
+let saidState = '';
+let saidPosition = null;
+
+// speak says the news to screen readers: the turn and changes of state at once, the
+// position when it moved and some time has passed.
+export function speak({ state, now }, speaker) {
+  if (state.turn && state.turn.token !== saidTurn) {
+    saidTurn = state.turn.token;
+    speaker.say(t('say.turn', { left: spoken(state.turn.expires - now) }));
+    return;
+  }
+  const shown = state.phase === 'waiting' ? `${state.event?.state} ${state.away}` : '';
+  if (shown !== saidState) {
+    const first = saidState === '';
+    saidState = shown;
+    if (!first && state.away) speaker.say(t('away.text'));
+    else if (!first && state.event?.state === 'paused') speaker.say(pauseText(state.event.reason));
+  }
+  if (state.phase === 'waiting' && state.position !== saidPosition) {
+    const range = estimate(state.eta, state.p90);
+    const before = speaker.last;
+    speaker.sometimes(t('say.position', {
+      position: number(state.position), estimate: range && t('say.estimate', { estimate: range }),
+    }).trim());
+    if (speaker.last !== before) saidPosition = state.position;
+  }
+}

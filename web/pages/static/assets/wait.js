@@ -1,0 +1,287 @@
+// The waiting page: join, wait, come in.
+
+import { insist, call } from './api.js';
+import { Backoff } from './backoff.js';
+import { ServerClock } from './clock.js';
+import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
+import { look, nextLook } from './event.js';
+import { comeback, Pill } from './link.js';
+import { Live } from './live.js';
+import { nothing, opening, reduce } from './place.js';
+import { device, placeKey } from './store.js';
+import { go, wasSent } from './turn.js';
+import { draw, speak } from './wait-view.js';
+
+// seconds is how long a person has to say "not yet" before being taken to the shop.
+const seconds = 5;
+
+const event = eventOf();
+const api = `/v1/events/${event}`;
+const back = new URLSearchParams(location.search).get('return_to');
+const query = back ? `?return_to=${encodeURIComponent(back)}` : '';
+
+const clock = new ServerClock();
+const pill = new Pill($('link'));
+const speaker = new Speaker($('say'));
+const root = $('main');
+
+let state = nothing;
+let mine = device.get(placeKey(event)) ?? {};
+let looking;
+const busy = { join: null, leave: null }; // {retryAt} while a call runs
+const leap = { at: null, off: false }; // the redirect: when, and whether it was called off
+let note = '';
+
+const live = new Live({
+  address: api,
+  token: () => mine.token,
+  said: take,
+  status: (kind, until) => {
+    pill.set(kind, until);
+    render();
+  },
+  ask: askPlace,
+});
+
+// take is the one way by which anything changes.
+function take(message) {
+  if (message.type === 'Stranger') {
+    forget();
+    note = 'end.proof';
+    message = { type: 'Nobody' };
+  }
+  const before = state;
+  state = reduce(state, message);
+  if (state === before) return;
+  pill.away = state.away;
+  remember();
+  arrive(before);
+  render();
+}
+
+// arrive does what is due when a phase begins.
+function arrive(before) {
+  const inside = state.phase === 'admitted' || state.phase === 'entered';
+  if (state.phase === 'ended' || state.phase === 'none') live.stop();
+  if (!inside) {
+    leap.at = null;
+    return;
+  }
+  if (state.turn.token === before.turn?.token) return;
+  leap.off = state.phase === 'entered' || wasSent(event, state.turn);
+  leap.at = leap.off ? null : performance.now() + seconds * 1000;
+  if ($('leave-dialog').open) $('leave-dialog').close();
+  // The socket does not know where this person came from; the answer here does.
+  if (back && before.phase !== 'unknown') askPlace().catch(() => {});
+}
+
+// remember keeps the least position, so that a refresh never shows a larger one.
+function remember() {
+  if (!mine.token || state.phase !== 'waiting') return;
+  if (mine.least === state.position && mine.first === state.first) return;
+  mine = { ...mine, least: state.position, first: state.first };
+  device.set(placeKey(event), mine);
+}
+
+function forget() {
+  mine = {};
+  device.remove(placeKey(event));
+}
+
+// keepToken takes the proof of place out of an answer. created begins a new place.
+function keepToken(place, created) {
+  if (!place.place_token) return;
+  if (created) mine = { token: place.place_token, born: Date.now() };
+  else if (mine.token === place.place_token) return;
+  else mine = { ...mine, born: mine.born ?? Date.now(), token: place.place_token };
+  device.set(placeKey(event), mine);
+}
+
+// askPlace asks over HTTP where this person stands and answers with the time until
+// the next question.
+async function askPlace(attempt) {
+  try {
+    const answer = await call('GET', `${api}/entries/me${query}`, { token: mine.token, attempt });
+    keepToken(answer.body, false);
+    take({ type: 'Place', place: answer.body });
+    return answer.wait;
+  } catch (err) {
+    const over = { 404: { type: 'ended', state: 'expired' }, 401: { type: 'Stranger' } }[err.status] ??
+      (err.code === 'blocked' && { type: 'ended', state: 'blocked' });
+    if (over) {
+      take(over);
+      err.over = true;
+    }
+    throw err;
+  }
+}
+
+// join takes a place, or finds the one this device has.
+async function join() {
+  if (busy.join) return;
+  busy.join = { until: 0 };
+  note = '';
+  render();
+  try {
+    const answer = await insist(
+      (attempt) => call('POST', `${api}/entries${query}`, { token: mine.token, attempt }),
+      {
+        tries: Infinity,
+        backoff: new Backoff({ base: 1000, cap: 20000 }),
+        waiting: (ms) => {
+          busy.join.until = performance.now() + ms;
+          render();
+        },
+      },
+    );
+    const created = answer.status === 201;
+    keepToken(answer.body, created);
+    busy.join = null;
+    take({ type: 'Place', place: answer.body, created });
+    live.start();
+    focusHeading(root);
+  } catch (err) {
+    busy.join = null;
+    refused(err);
+  }
+  render();
+}
+
+function refused(err) {
+  if (err.code === 'blocked') take({ type: 'ended', state: 'blocked' });
+  else if (err.code === 'token_required') note = 'end.identity.text';
+  else note = `no.${err.code}`;
+  if (err.code === 'not_open' || err.code === 'closed') lookSoon(Math.max(err.wait, 1000));
+}
+
+async function leave() {
+  if (busy.leave) return;
+  busy.leave = {};
+  note = '';
+  try {
+    await insist((attempt) => call('DELETE', `${api}/entries/me`, { token: mine.token, attempt }), { tries: 4 });
+    take({ type: 'ended', state: 'left' });
+    focusHeading(root);
+  } catch {
+    note = 'leave.failed';
+  }
+  busy.leave = null;
+  render();
+}
+
+// lookAround keeps the public event fresh, often before joining, rarely after.
+let looks = 0;
+async function lookAround() {
+  clearTimeout(looking);
+  let ms;
+  try {
+    take({ type: 'Event', event: await look(event, clock, looks + 1) });
+    looks = 0;
+    ms = nextLook(state.event, clock.now());
+    if (live.running) ms = Math.max(ms, opening(state.event, clock.now()) ? 0 : 60000);
+  } catch (err) {
+    if (err.status === 404) {
+      take({ type: 'Missing' });
+      return;
+    }
+    looks++;
+    ms = new Backoff({ base: 2000, cap: 30000 });
+    ms.attempt = looks;
+    ms = ms.next(err.wait);
+    render();
+  }
+  lookSoon(ms);
+}
+
+function lookSoon(ms) {
+  clearTimeout(looking);
+  looking = setTimeout(lookAround, ms);
+}
+
+function render() {
+  const now = clock.now();
+  const view = { state, now, clockKnown: clock.known, busy, note, leap, pill: pill.kind, failing: looks > 0 };
+  const name = draw(view);
+  if (panels(root, name) && ['turn', 'end'].includes(name)) focusHeading(root);
+  speak(view, speaker);
+}
+
+// tick runs once a second: countdowns, and the way to the shop when it is due.
+function tick() {
+  if (clock.jumped()) lookSoon(0);
+  pill.draw();
+  if (leap.at !== null && document.visibilityState !== 'visible') leap.at = performance.now() + seconds * 1000;
+  if (leap.at !== null && performance.now() >= leap.at) enter();
+  render();
+}
+
+function enter() {
+  if (!state.turn) return;
+  leap.at = null;
+  leap.off = true;
+  note = 'turn.going';
+  live.stop('live');
+  go(event, state.turn);
+}
+
+function stay() {
+  leap.at = null;
+  leap.off = true;
+  render();
+  $('enter').focus(); // the button that had it is gone
+}
+
+// start finds out who this is: a place of an earlier visit goes on by itself.
+async function start() {
+  translate();
+  wire();
+  comeback({
+    back: () => {
+      if (looks > 0 || !clock.known || clock.jumped() || !live.running) lookSoon(0);
+      live.nudge();
+    },
+    gone: () => live.offline(),
+  });
+  eachSecond(clock, tick);
+  lookAround();
+  if (!mine.token) {
+    take({ type: 'Nobody' });
+    return;
+  }
+  take({ type: 'Remembered', least: mine.least, first: mine.first });
+  try {
+    await insist(askPlace, { tries: 3, backoff: new Backoff({ base: 500 }) });
+  } catch (err) {
+    if (err.over) return; // its ending is shown
+  }
+  if (state.phase !== 'ended' && state.phase !== 'none') live.start();
+}
+
+function wire() {
+  $('join').addEventListener('click', join);
+  $('again').addEventListener('click', join);
+  $('enter').addEventListener('click', enter);
+  $('stay').addEventListener('click', stay);
+  $('leave').addEventListener('click', () => $('leave-dialog').showModal());
+  $('leave-dialog').addEventListener('close', (e) => {
+    if (e.target.returnValue === 'yes') leave();
+    e.target.returnValue = '';
+  });
+  document.addEventListener('securitypolicyviolation', (e) => {
+    if (e.violatedDirective === 'form-action') {
+      note = 'turn.barred';
+      render();
+    }
+  });
+  // Another tab of this device joined anew: this one is of the same place.
+  addEventListener('storage', (e) => {
+    if (e.key !== placeKey(event) || !e.newValue) return;
+    const theirs = device.get(placeKey(event));
+    if (!theirs?.token || theirs.born === mine.born) return;
+    mine = theirs;
+    take({ type: 'Remembered', least: mine.least, first: mine.first });
+    askPlace().then(() => live.start(), () => {});
+  });
+}
+
+start();
