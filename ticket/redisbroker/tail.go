@@ -87,16 +87,17 @@ func NewTail(cfg TailConfig, rdb redis.UniversalClient, lis Listener, log *zap.L
 
 // Run tells outcomes from now on until ctx ends.
 func (t *Tail) Run(ctx context.Context) error {
-	at := ""      // the last record we saw; "" is not known yet
-	lost := false // a read failed since
+	at := "" // the last record we saw; "" is not known yet
+	var anchored time.Time
 	failures := 0
 	for ctx.Err() == nil {
 		var err error
-		if at == "" || lost {
-			at, err = t.anchor(ctx, at)
+		if at == "" || time.Since(anchored) > reanchor {
+			if at, err = t.anchor(ctx, at); err == nil {
+				anchored = time.Now()
+			}
 		}
 		if err == nil {
-			lost = false
 			at, err = t.read(ctx, at)
 		}
 		if err == nil {
@@ -105,13 +106,17 @@ func (t *Tail) Run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			failures++
-			lost = true
 			t.log.Warn("broker away", zap.Int("failures", failures), zap.Error(err))
 			pause(ctx, backoff(failures))
 		}
 	}
 	return nil
 }
+
+// reanchor is how often the tail checks that it reads a log that still exists. A
+// store that lost its data need not show it by an error: the client sends a
+// command again by itself.
+const reanchor = 5 * time.Second
 
 // anchor says where to read on: at the log's end when the tail starts, after that
 // where it was. A log whose end lies before that is a new one (the store lost its
