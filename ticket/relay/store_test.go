@@ -106,6 +106,7 @@ func (s shop) rawDB(t *testing.T) *sql.DB {
 func TestLateCommitsAreDelivered(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, 10, func(t *testing.T, s shop) {
+		t.Helper()
 		db := s.rawDB(t)
 		b := &broker{}
 		stops := []func(){running(t, newRelay(t, s, b)), running(t, newRelay(t, s, b))}
@@ -173,6 +174,7 @@ func TestLateCommitsAreDelivered(t *testing.T) {
 func TestHungBrokerHoldsNoConnection(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, 1, func(t *testing.T, s shop) {
+		t.Helper()
 		b := &broker{took: time.Hour}
 		stop := running(t, newRelay(t, s, b))
 		s.reserve(t, 1)
@@ -191,6 +193,7 @@ func TestHungBrokerHoldsNoConnection(t *testing.T) {
 func TestSaleIsPublishedInOrder(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, 4, func(t *testing.T, s shop) {
+		t.Helper()
 		b := &broker{}
 		r := newRelay(t, s, b)
 		stop := running(t, r)
