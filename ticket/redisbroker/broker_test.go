@@ -98,6 +98,7 @@ func messages(n int) []relay.Message {
 func TestPublishCountsOnceAndKeepsOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		ms := messages(200)
 		require.Nil(t, p.Publish(t.Context(), ms[:150]))
@@ -122,6 +123,7 @@ func TestPublishCountsOnceAndKeepsOrder(t *testing.T) {
 func TestPublishIsBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{MaxLen: 500, SeenLen: 300})
 		for i := range 20 {
 			ms := make([]relay.Message, 100)
@@ -166,6 +168,7 @@ func TestPublishRefusesOnlyTheMessageAtFault(t *testing.T) {
 func TestConsumersTakeOverFromTheDead(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		require.Nil(t, p.Publish(t.Context(), messages(40)))
 		// The dead one read ten and was never seen again.
@@ -254,6 +257,7 @@ func TestOneOfTwoClaims(t *testing.T) {
 func TestConsumerAcknowledgesAfterHandling(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		begun, finish := make(chan struct{}), make(chan struct{})
 		stop := running(t, consumer(t, another(t, rdb), redisbroker.ConsumerConfig{}, func(context.Context, relay.Message) error {
@@ -277,6 +281,7 @@ func TestConsumerAcknowledgesAfterHandling(t *testing.T) {
 func TestPoisonBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		var tries atomic.Int64
 		others := &tally{}
@@ -376,6 +381,7 @@ func TestServerRestarts(t *testing.T) {
 func TestGroupShares(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		got := &tally{}
 		for range 3 {

@@ -55,6 +55,7 @@ func outcome(n int) (relay.Message, ticket.Outcome) {
 func TestEveryTailSeesEveryOutcome(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		p := publisher(t, rdb, redisbroker.PublisherConfig{})
 		early, _ := outcome(999)
 		require.Nil(t, p.Publish(t.Context(), []relay.Message{early}))
