@@ -25,6 +25,22 @@ build: ## the static binary, exactly as the Dockerfile makes it
 load: build ## 2,000 fans against the demo that make run serves
 	@bin/waitroom load --target http://127.0.0.1:8080 --event demo --users 2000 --ramp 10s --hold 30s --buy 0.5
 
+.PHONY: load-10k
+load-10k: build servers ## 10,000 fans over two instances on a private Redis and PostgreSQL
+	@.ci/with-servers .ci/load-servers 2 100 --users 10000 --ramp 20s --hold 3s --buy 0.2
+
+.PHONY: load-50k
+load-50k: build servers ## 50,000 fans over four instances on a private Redis and PostgreSQL
+	@.ci/with-servers .ci/load-servers 4 500 --users 50000 --ramp 60s --hold 3s --buy 0.1
+
+.PHONY: db
+db: build servers ## serve on a private Redis and PostgreSQL, for playing by hand
+	@.ci/with-servers bin/waitroom serve
+
+.PHONY: bench
+bench: ## the bars of the design as ratios, all or BAR=name; BENCH_JSON=file for machines
+	@go run ./cmd/bench $(if $(BAR),-bar '$(BAR)')
+
 .PHONY: race
 race: test ## the same as test, which always has the race detector on
 

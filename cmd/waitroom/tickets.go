@@ -90,8 +90,13 @@ func (s *service) provider() (pay.Provider, error) {
 	return client, nil
 }
 
-// followOutcomes tells the hub, on every node, what became of reservations.
+// followOutcomes tells the hub what became of reservations: a node with the
+// database hears it from there, any other from the broker.
 func (s *service) followOutcomes() error {
+	if s.store != nil {
+		s.store.Listen(s.hub)
+		return nil
+	}
 	tail, err := redisbroker.NewTail(redisbroker.TailConfig{Prefix: keyPrefix}, s.rdb, s.hub, s.log, s.metrics)
 	if err != nil {
 		return err
