@@ -1,0 +1,48 @@
+// Command bench prints the bars of the project and what was measured against
+// them, one line a bar:
+//
+//	name · measured · bar · met
+//
+// `make bench` runs all of them in less than 25 minutes, `make bench BAR=joins`
+// those whose names begin so, `make bench BENCH_JSON=file` writes them as JSON too.
+// With -quick all sizes are small: it shows that the program works, and no verdict
+// of it counts.
+//
+// # How a bar is measured
+//
+// As a ratio, on any machine: the same run also does the work in the usual way (the
+// baseline), and both take turns, a round each, the order changing from round to
+// round. A score is the median over the rounds of the ratio of two neighbours, so
+// that a machine that is busy is busy for both. The absolute figures beside it are
+// this machine's; its size is printed first.
+//
+//   - Servers are private, real and on this machine: redis-server on a free port,
+//     PostgreSQL 15 or later on a socket of its own, both with the durability that
+//     the line names. They end with this process, however that ends.
+//   - A node is a process of its own: HTTP side, hub, view and line as `waitroom
+//     serve` wires them. The load comes from this process, over keep-alive
+//     connections that cost little. All share the machine's cores.
+//   - What Redis does is what Redis says: its CPU from INFO cpu, its commands and
+//     the time in them from INFO commandstats, its memory from INFO memory.
+//
+// # Baselines
+//
+//   - joins: three calls a join (ZADD NX, ZRANK, ZCARD) behind the same HTTP server,
+//     middleware and JSON, with a receipt of the same kind. The score is the
+//     process's clock, since a counter in the store would be a fourth call.
+//   - positions: ZRANK for each person and tick, in pipelines.
+//   - sockets: a handler that stays, one goroutine to read and one to write a
+//     socket, the library's default buffers.
+//   - fan-out: a bare loop that writes prebuilt frames to the same sockets (the
+//     hub's own benchmark, run from here).
+//   - reservations: one transaction a request with the same rows in it, through a
+//     pool of the same size, its statements prepared; a hot stock row by reading the
+//     version and updating where it is still the same, again until it holds.
+//   - entry tokens: the JWT library's parsing and checking, for each request anew.
+//
+// # Verdicts
+//
+// "met" and "not met" are judged on the line's own figure. A bar whose work is not
+// built yet is not met, and says so. A bar that something else measures says what.
+// The program fails only where a measurement could not be made.
+package main
