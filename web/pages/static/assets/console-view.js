@@ -1,6 +1,6 @@
 // How the console looks. It only writes; console.js decides.
 
-import { changes } from './audit.js';
+import { changes, isDocument, rows } from './audit.js';
 import { $, attr, make, show, text } from './dom.js';
 import { decimal, number, percent, rate, timeOfDay } from './format.js';
 import { has, t } from './strings.js';
@@ -42,8 +42,9 @@ function decision(s) {
   if (d && Number.isFinite(d.rate_per_s) && d.reason !== 'not_open') why += ` (${rate(d.rate_per_s)})`;
   if (d?.held && d.held !== 'rate_cap') why += `, ${t('ops.held', { what: t(has(`ops.held.${d.held}`) ? `ops.held.${d.held}` : d.held) })}`;
   text($('why'), why);
-  const leader = d?.leader ? (d.leader === s.node ? t('ops.leader.self', { name: d.leader }) : d.leader) : t('ops.leader.none');
-  text($('leader'), d?.fence ? `${leader} · ${t('ops.fence', { n: String(d.fence) })}` : leader);
+  const name = d?.leader;
+  text($('leader'), !name ? t('ops.leader.none') : name === s.node ? t('ops.leader.self', { name }) : name);
+  text($('fence'), d?.fence ? String(d.fence) : '–');
   text($('load'), d?.load || '–');
 }
 
@@ -67,6 +68,15 @@ export function drawAudit(records) {
   body.replaceChildren(...records.toReversed().map((r) => make(
     'tr', {},
     make('td', {}, timeOfDay(Date.parse(r.at))), make('td', {}, r.by), make('td', {}, r.what),
-    make('td', {}, changes(r.before, r.after)),
+    make('td', {}, told(r)),
   )));
+}
+
+// told is one record's change in words.
+function told(r) {
+  if (r.what === 'create') return changes('', r.after).find((c) => c.name === 'name')?.is ?? '';
+  if (r.what === 'admit') return t('ops.admit.done', { n: rows(r.after) });
+  if (!isDocument(r.before) && !isDocument(r.after)) return [r.before, r.after].filter(Boolean).join(' → ');
+  const list = changes(r.before, r.after).map((c) => `${c.name}: ${c.was ?? '–'} → ${c.is ?? '–'}`);
+  return list.length > 0 ? list.join(', ') : t('ops.audit.same');
 }

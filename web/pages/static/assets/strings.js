@@ -169,8 +169,6 @@ const en = {
   'shop.reserving': 'Reserving…',
   'shop.retry': 'Very busy. Trying again in {n} s; nothing is charged twice.',
   'shop.most': { one: 'One seat is the most you can choose here.', other: '{n} seats are the most you can choose at once.' },
-  'shop.remove': 'Give {seat} back',
-  'shop.stale': 'The map is a moment old; we are refreshing it.',
   'shop.nothing': 'This event sells nothing here.',
 
   'shop.wait.title': 'It is not your turn yet',
@@ -296,7 +294,7 @@ Object.assign(en, {
   'ops.leader': 'Leader',
   'ops.leader.self': '{name}, the node that answers',
   'ops.leader.none': 'nobody at the moment',
-  'ops.fence': 'Term {n}',
+  'ops.fence': 'Fence',
   'ops.load': 'Load',
   'ops.rate': 'Admission rate',
   'ops.rate.unit': 'people a second',
@@ -318,13 +316,13 @@ Object.assign(en, {
   'ops.done': 'Done.',
   'ops.audit': 'Audit trail',
   'ops.audit.none': 'Nothing has been written down yet.',
+  'ops.audit.same': 'no change',
   'ops.audit.when': 'When',
   'ops.audit.who': 'Who',
   'ops.audit.what': 'What',
   'ops.audit.change': 'Change',
   'ops.live': 'Live, each second',
   'ops.stale': 'No answer for {n} s',
-  'ops.last': 'last two minutes',
 });
 
 const languages = { en };

@@ -1,0 +1,98 @@
+import { ahead, ending, mayJoin, nothing, opening, panel, progress, reduce } from '/assets/place.js';
+import { same, yes } from './check.js';
+
+const open = { id: 'demo', name: 'Demo', state: 'open', rate_per_s: 10 };
+const play = (...messages) => messages.reduce(reduce, nothing);
+const event = { type: 'Event', event: open };
+const at = (position, more) => ({ type: 'position', position, ahead: position - 1, waiting: 100, ...more });
+const turn = { type: 'admitted', entry_token: 'tok', expires_at: '2026-05-01T12:05:00.000Z', redirect_url: '/e/demo/shop' };
+const waiting = (position, more) => ({ type: 'Place', place: { state: 'waiting', position, ...more } });
+
+export default {
+  'the position never grows': () => {
+    const s = play(event, waiting(50), at(40), at(45), at(41));
+    same([s.position, ahead(s), s.first], [40, 39, 50]);
+    same(play(event, { type: 'Remembered', least: 30, first: 90 }, waiting(34)).position, 30);
+  },
+  'progress never falls': () => {
+    let s = play(event, waiting(100));
+    let last = 0;
+    for (const p of [90, 95, 60, 80, 10, 1]) {
+      s = reduce(s, at(p));
+      yes(progress(s) >= last, `progress fell at ${p}`);
+      last = progress(s);
+    }
+    same(last, 1);
+    same(progress(play(event, waiting(1))), 1);
+  },
+  'a new place begins anew': () => {
+    const s = play(event, waiting(10), at(3), { type: 'Place', created: true, place: { state: 'waiting', position: 80 } });
+    same([s.position, s.first], [80, 80]);
+    same(play(event, waiting(3), turn, at(70)).position, 70);
+    same(play(event, waiting(3), { type: 'ended', state: 'expired' }, waiting(60)).position, 60);
+  },
+  'the same place found again keeps its least': () => {
+    same(play(event, waiting(10), at(3), waiting(7)).position, 3);
+  },
+  'a position that is none changes nothing': () => {
+    for (const wrong of [0, -1, NaN, '5', null, undefined]) {
+      same(play(event, waiting(9), at(wrong)).position, 9);
+    }
+  },
+  'an estimate is absent when it is not said': () => {
+    same(play(event, waiting(9, { eta_s: 30, eta_p90_s: 60 }), at(8)).eta, null);
+  },
+  'nobody is told fewer waiting than their own position': () => {
+    same(play(event, at(120)).waiting, 120);
+  },
+  'unknown messages are ignored': () => {
+    const s = play(event, waiting(5));
+    yes(reduce(s, { type: 'of a later version', position: 1 }) === s, 'an unknown message changed the page');
+    yes(reduce(s, { type: 'bye' }) === s, 'bye is the connection’s');
+  },
+  'each state has its panel': () => {
+    const now = Date.parse('2026-05-01T12:00:00Z');
+    const of = (...m) => panel(play(...m), now);
+    const set = (more) => ({ type: 'Event', event: { ...open, ...more } });
+    same(of(), 'load');
+    same(of({ type: 'Missing' }), 'missing');
+    same(of(event, { type: 'Nobody' }), 'join');
+    same(of(set({ state: 'scheduled', opens_at: '2026-05-01T12:00:01Z' }), { type: 'Nobody' }), 'before');
+    same(of(set({ state: 'scheduled', opens_at: '2026-05-01T12:00:00Z' }), { type: 'Nobody' }), 'join');
+    same(of(set({ state: 'scheduled' }), { type: 'Nobody' }), 'before');
+    same(of(set({ state: 'draining' }), { type: 'Nobody' }), 'end');
+    same(of(set({ state: 'draining' }), waiting(4)), 'wait');
+    same(of(set({ state: 'closed' }), waiting(4)), 'end');
+    same(of(event, waiting(4), turn), 'turn');
+    same(of(event, waiting(4), turn, { type: 'ended', state: 'expired' }), 'end');
+    same(of(event, { type: 'Place', place: { state: 'lobby' } }), 'wait');
+  },
+  'each end says what happened and whether to join again': () => {
+    const of = (state, ...m) => ending(play({ type: 'Event', event: { ...open, ...state } }, ...m));
+    const end = (state) => ({ type: 'ended', state });
+    same(of({}, waiting(4), end('expired')), { key: 'expired', again: true });
+    same(of({}, waiting(4), turn, end('expired')), { key: 'turn', again: true });
+    same(of({}, waiting(4), turn, end('expired'), end('expired')), { key: 'turn', again: true });
+    same(of({}, waiting(4), end('left')), { key: 'left', again: true });
+    same(of({}, waiting(4), end('blocked')), { key: 'blocked', again: false });
+    same(of({}, waiting(4), turn, end('completed')), { key: 'completed', again: true });
+    same(of({ state: 'draining' }, waiting(4), end('left')), { key: 'left', again: false });
+    same(of({ state: 'draining' }), { key: 'drained', again: false });
+    same(of({ state: 'closed' }, waiting(4)), { key: 'closed', again: false });
+    same(of({ state: 'closed', seats_left: 0 }, waiting(4)), { key: 'soldout', again: false });
+  },
+  'a store that is away is no pause': () => {
+    const s = play(event, waiting(5), { type: 'event', state: 'open', reason: 'store_unavailable' });
+    same([s.away, s.event.state, s.event.reason], [true, 'open', undefined]);
+    const back = reduce(s, { type: 'event', state: 'paused', reason: 'database_busy', message: 'soon' });
+    same([back.away, back.event.state, back.event.reason, back.event.message], [false, 'paused', 'database_busy', 'soon']);
+  },
+  'people wait for the lobby first, then for the doors': () => {
+    const e = { state: 'scheduled', lobby_opens_at: '2026-05-01T11:00:00Z', opens_at: '2026-05-01T12:00:00Z' };
+    const time = (s) => Date.parse(`2026-05-01T${s}Z`);
+    same(opening(e, time('10:00:00')), { at: time('11:00:00'), what: 'lobby' });
+    same(opening(e, time('11:30:00')), { at: time('12:00:00'), what: 'open' });
+    same(opening(e, time('12:00:00')), null);
+    same([mayJoin(e, time('10:59:59')), mayJoin(e, time('11:00:00'))], [false, true]);
+  },
+};
