@@ -59,10 +59,16 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 const patchTries = 10
 
 // Patch changes any part of the settings, and the state; what it does not name
-// stays. Errors: *InvalidError, ErrNoEvent, ErrUnavailable.
+// stays. Errors: *InvalidError (also of an event that is not there, where any event's
+// would be), ErrNoEvent, ErrUnavailable.
 func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (Event, error) {
 	for range patchTries {
 		old, err := l.Event(ctx, id)
+		if errors.Is(err, ErrNoEvent) {
+			if _, _, wrong := decodeOver(DefaultSettings(id), patch); wrong != nil {
+				err = wrong
+			}
+		}
 		if err != nil {
 			return Event{}, fmt.Errorf("patch: %w", err)
 		}

@@ -105,6 +105,8 @@ func TestEventsAreCreatedOncePatchedAndLogged(t *testing.T) {
 			ctx := t.Context()
 			_, err := l.Event(ctx, "e")
 			require.ErrorIs(t, err, ErrNoEvent)
+			_, err = l.Patch(ctx, "e", []byte(`{"colour":1}`), "op")
+			require.ErrorAs(t, err, new(*InvalidError), "what no event could take is said before that there is none")
 			_, err = l.Patch(ctx, "e", []byte(`{}`), "op")
 			require.ErrorIs(t, err, ErrNoEvent)
 			_, err = l.Create(ctx, Settings{ID: "e", RatePerS: -1}, "", "op")

@@ -201,6 +201,9 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, code string, ret
 	}
 	p.RetryAfterMS = retry.Milliseconds()
 	setRetryAfter(w.Header(), retry)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	w.Header().Set("Content-Type", mimeProblem)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)

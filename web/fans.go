@@ -256,6 +256,9 @@ func (s *Server) issue(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := optional(c); err != nil {
+		return err
+	}
 	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
 		return err
 	}
@@ -285,7 +288,7 @@ func (s *Server) writePlace(c echo.Context, status int, p waitroom.Place) error 
 	wait := polledRarely
 	switch p.State {
 	case waitroom.EntryWaiting:
-		wait = s.setPosition(c.Request().Context(), &body, p)
+		wait = withinGrace(c.Request(), ev, s.setPosition(c.Request().Context(), &body, p))
 	case waitroom.EntryAdmitted, waitroom.EntryEntered:
 		if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
 			return fmt.Errorf("mint entry token: %w", err)
@@ -297,6 +300,7 @@ func (s *Server) writePlace(c echo.Context, status int, p waitroom.Place) error 
 		body.AdmittedAt, body.ExpiresAt = new(stamp(p.Grant.AdmittedAt)), new(stamp(ends))
 		body.RedirectURL = s.redirectURL(c, p.Event, ev)
 	case waitroom.EntryLobby:
+		wait = withinGrace(c.Request(), ev, wait)
 	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:
 		wait = 0 // nothing will change by asking
 	}
@@ -309,6 +313,20 @@ const (
 	polledOften  = 2 * time.Second
 	polledRarely = 20 * time.Second
 )
+
+// withinGrace lets whoever only polls ask three times in the grace of the event,
+// so that one answer that is lost costs no place.
+func withinGrace(r *http.Request, ev waitroom.Event, wait time.Duration) time.Duration {
+	const asks = 3
+	grace := time.Duration(ev.Grace)
+	if isPhone(r) {
+		grace = time.Duration(ev.GraceMobile)
+	}
+	if grace == 0 { // the event is not in view
+		return wait
+	}
+	return min(wait, max(grace/asks, time.Second))
+}
 
 // setPosition adds where in the line somebody is, and says when to ask again.
 func (s *Server) setPosition(ctx context.Context, body *placeBody, p waitroom.Place) time.Duration {

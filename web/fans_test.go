@@ -193,6 +193,19 @@ func TestMeByState(t *testing.T) {
 	}
 }
 
+// Whoever only polls, and as rarely as they are told, keeps the place.
+func TestAskAgainIsWithinTheGrace(t *testing.T) {
+	t.Parallel()
+	for agent, want := range map[string]string{"": "4", "Mobile": "9"} {
+		r := newRig(t)
+		r.view.event.Grace, r.view.event.GraceMobile = waitroom.Duration(12*time.Second), waitroom.Duration(27*time.Second)
+		r.view.position = 12847
+		w := r.do(t, asking.with("User-Agent", agent))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, want, w.Header().Get("Retry-After"))
+	}
+}
+
 func TestRedirectGoesToAllowedHostsOnly(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{

@@ -80,6 +80,29 @@ func (s *Server) routes(e *echo.Echo) {
 	get("/openapi.json", s.openAPI)
 }
 
+// route is one line of the table.
+type route struct{ method, path string }
+
+func tableOf(e *echo.Echo) map[route]bool {
+	table := make(map[route]bool)
+	for _, r := range e.Routes() {
+		table[route{r.Method, r.Path}] = true
+	}
+	return table
+}
+
+// checkRoute answers what is not in the table before anything else is looked at,
+// such as the size of a body that nobody will read. A browser's question about
+// another origin is not in it either, and comes next.
+func (s *Server) checkRoute(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if method := c.Request().Method; !s.table[route{method, c.Path()}] && method != http.MethodOptions {
+			return c.Handler()(c) // the router's own: not found, or not by this method
+		}
+		return next(c)
+	}
+}
+
 // anyMethod lets the gate be asked with methods that the router has never heard
 // of: it answers all of them the same.
 func anyMethod(next echo.HandlerFunc) echo.HandlerFunc {

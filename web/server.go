@@ -24,6 +24,7 @@ type Server struct {
 	rules   rules
 	metrics *metrics
 	pages   map[string]page
+	table   map[route]bool
 	seats   seatCache
 	// warmed is when a seat map was last read only to count what is left, in ns.
 	warmed atomic.Int64
@@ -56,8 +57,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.refuse
 	s.echo.Pre(anyMethod)
-	s.echo.Use(s.observe, s.recoverPanic, s.setHeaders, s.checkOrigin, s.readBody, s.setDeadline)
+	s.echo.Use(s.observe, s.recoverPanic, s.setHeaders, s.checkRoute, s.checkOrigin, s.readBody, s.setDeadline)
 	s.routes(s.echo)
+	s.table = tableOf(s.echo)
 	return s, nil
 }
 
