@@ -49,8 +49,8 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger, reg prometheus.
 		awayRest:    rate.NewLimiter(rate.Limit(cfg.AwayPerS), cfg.AwayPerS),
 	}
 	l.breaker = circuitbreaker.NewBuilder[any]().
-		WithFailureThreshold(uint(cfg.AwayAfter)). //nolint:gosec // Validate has refused negative numbers
-		WithSuccessThreshold(1).                   // one call tries
+		WithFailureThreshold(uint(cfg.AwayAfter)).
+		WithSuccessThreshold(1). // one call tries
 		WithDelay(cfg.AwayRetry).
 		OnStateChanged(l.changed).
 		Build()

@@ -108,9 +108,15 @@ func (l *local) follow(now time.Time, rule waitroom.Rule) {
 
 // wait is how long until the bucket has room for one call.
 func (l *local) wait(now time.Time) time.Duration {
+	// Less than half a nanosecond is the arithmetic's own dust. What is told is
+	// rounded up beyond that, so that it is never told again after the wait.
+	const room, dust = 0.5, 0.1
 	missing := 1 - l.count.TokensAt(now)
-	empty := time.Duration(math.Round(missing / float64(perSecond(l.rule)) * float64(time.Second)))
-	return max(0, empty, l.until.Sub(now))
+	empty := missing / float64(perSecond(l.rule)) * float64(time.Second)
+	if empty < room {
+		empty = 0
+	}
+	return max(0, time.Duration(math.Ceil(empty-dust)), l.until.Sub(now))
 }
 
 func perSecond(r waitroom.Rule) rate.Limit { return rate.Limit(float64(r.N) / r.Per.Seconds()) }

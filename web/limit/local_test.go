@@ -115,6 +115,15 @@ func TestChangedRuleHoldsAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, 10, passed(t.Context(), l, 99, req, Rules{Issue: per(100, 10*time.Second)}))
 		require.True(t, l.Allow(t.Context(), req, Rules{}).OK, "off is off")
+
+		l.store = storeFunc(func(context.Context, []charge) ([]refusal, error) {
+			return []refusal{{WhichIssue, time.Hour}}, nil
+		})
+		other := Request{Event: "e", Call: Issue, Person: "q"}
+		require.False(t, l.Allow(t.Context(), other, Rules{Issue: per(3, time.Hour)}).OK)
+		l.store = willing
+		require.False(t, l.Allow(t.Context(), other, Rules{Issue: per(3, time.Hour)}).OK)
+		require.True(t, l.Allow(t.Context(), other, Rules{Issue: per(50, time.Hour)}).OK, "the old rule's refusal is not the new one's")
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 func TestProcessesShareABucket(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		sharesBuckets(t, rdb)
 	})
 	t.Run("cluster", func(t *testing.T) {
@@ -64,6 +65,7 @@ func sharesBuckets(t *testing.T, rdb redis.UniversalClient) {
 func TestWaitThenPass(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		a, b := newLimiter(t, Config{}, rdb), newLimiter(t, Config{}, rdb)
 		rules := Rules{Issue: per(2, 4*time.Second)}
 		req := Request{Event: "e", Call: Issue, Person: "p"}
@@ -107,6 +109,7 @@ func TestNobodyIsCrowdedOut(t *testing.T) {
 func TestFloodsAreCheap(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		a, b := newLimiter(t, Config{}, rdb), newLimiter(t, Config{}, rdb)
 		warm := Request{Event: "e", Call: Poll, Person: "warm"}
 		require.True(t, a.Allow(t.Context(), warm, hourly).OK) // the server has the script now
@@ -135,6 +138,7 @@ func TestFloodsAreCheap(t *testing.T) {
 func TestRefusedCallsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		req := Request{Event: "e", Call: Poll, Person: "p"}
 		rules := Rules{Person: per(10, time.Hour), PersonBurst: per(4, time.Hour)}
 		require.Equal(t, 4, passed(t.Context(), newLimiter(t, Config{}, rdb), 4, req, rules))
@@ -150,6 +154,7 @@ func TestRefusedCallsAreGivenBack(t *testing.T) {
 func TestLostScript(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := newLimiter(t, Config{}, rdb)
 		req := Request{Event: "e", Call: Poll, Person: "p"}
 		require.Equal(t, 4, passed(t.Context(), l, 4, req, hourly))
@@ -163,6 +168,7 @@ func TestLostScript(t *testing.T) {
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := newLimiter(t, Config{Prefix: "x"}, rdb)
 		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Poll, Person: "p"}, hourly).OK)
 		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Poll, Addr: office}, hourly).OK)
