@@ -16,7 +16,8 @@ import (
 // order than their numbers, so a number that is missing is asked for again until
 // no transaction can be left that took it.
 type news struct {
-	wake chan struct{} // holds one: something was committed here
+	wake      chan struct{} // holds one: something was committed here
+	committed func()        // see OnCommit; set before Run
 
 	mu        sync.Mutex // serialises readers of the outbox; guards below
 	begun     bool
@@ -42,7 +43,14 @@ func (n *news) poke() {
 	case n.wake <- struct{}{}:
 	default: // it will look anyway
 	}
+	if n.committed != nil {
+		n.committed()
+	}
 }
+
+// OnCommit names who is called after this process has committed messages that
+// somebody waits for; it must not block. Call it before Run.
+func (s *Store) OnCommit(f func()) { s.news.committed = f }
 
 // Listen adds a listener for the outcomes of all nodes. Call it before Run.
 func (s *Store) Listen(l Listener) {

@@ -53,6 +53,7 @@ func (s *service) buildWorker() error {
 	if err != nil {
 		return err
 	}
+	s.store.OnCommit(carrier.Kick)
 	provider, err := s.provider()
 	if err != nil {
 		return err
