@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type Config struct {
 	// IdentitySecret is the HMAC key of the site's own JWTs for events with identity
 	// jwt, at least 32 bytes. Empty: such events let nobody join.
 	IdentitySecret []byte
+	// TrustedProxies are the networks whose X-Forwarded-For is believed. Default none.
+	TrustedProxies []netip.Prefix
 	// MaxBody is the most bytes of a request body. Default 64 KiB.
 	MaxBody int64
 	// CallTimeout is how long a handler may wait for store and database. Default 5s.

@@ -96,6 +96,8 @@ type Deps struct {
 	// Tickets may be nil on a node that sells nothing; its calls are then unknown routes.
 	Tickets Tickets
 	Load    Load
+	// Limiter may be nil: nobody is limited.
+	Limiter Limiter
 	Sample  Sample
 	Hub     Hub
 	// Pages holds index.html, shop.html, console.html and assets/.

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/limit"
 )
 
 // The routes that something beside the table below needs to know.
@@ -36,10 +37,10 @@ func (s *Server) routes(e *echo.Echo) {
 
 	// Fans.
 	get("/v1/events/:event", s.event)
-	e.POST("/v1/events/:event/entries", s.join)
-	get("/v1/events/:event/entries/me", s.me)
+	e.POST("/v1/events/:event/entries", s.limited(limit.Join, s.join))
+	get("/v1/events/:event/entries/me", s.limited(limit.Poll, s.me))
 	e.DELETE("/v1/events/:event/entries/me", s.leave)
-	e.POST("/v1/events/:event/tokens", s.issue)
+	e.POST("/v1/events/:event/tokens", s.limited(limit.Issue, s.issue))
 	e.GET(routeLive, s.live)
 
 	// The protected site.
@@ -54,10 +55,10 @@ func (s *Server) routes(e *echo.Echo) {
 	// Tickets.
 	if s.deps.Tickets != nil {
 		get("/v1/events/:event/seats", s.seatMap)
-		e.POST("/v1/events/:event/reservations", s.reserve)
+		e.POST("/v1/events/:event/reservations", s.limited(limit.Booking, s.reserve))
 		get("/v1/events/:event/reservations/:id", s.reservation)
 		e.DELETE("/v1/events/:event/reservations/:id", s.cancel)
-		e.POST("/v1/events/:event/reservations/:id/payment", s.pay)
+		e.POST("/v1/events/:event/reservations/:id/payment", s.limited(limit.Booking, s.pay))
 	}
 
 	// Operators.

@@ -26,6 +26,7 @@ type Server struct {
 	pages   map[string]page
 	table   map[route]bool
 	seats   seatCache
+	limits  limitRules
 	// warmed is when a seat map was last read only to count what is left, in ns.
 	warmed atomic.Int64
 	// away bounds the log while a store is away and thousands are refused.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -24,6 +25,7 @@ type serveConfig struct {
 	Addr          string   // HOST:PORT to listen on; port 0 picks one
 	PublicURL     string   // where fans reach us, and the tokens' issuer; default: the address
 	Origins       []string // more origins that may open sockets and use the API from their pages
+	Proxies       []string // networks of proxies whose X-Forwarded-For is believed
 	Redis         string   // URL of the line's store; empty: embedded
 	Database      string   // postgres:// URL; empty: SQLite in Data
 	Data          string   // directory of the embedded database
@@ -56,6 +58,7 @@ var settings = []setting{
 	{"addr", "127.0.0.1:8080", "`HOST:PORT` to listen on; port 0 picks a free one"},
 	{"public-url", "", "`URL` where fans reach the service, and the tokens' issuer (default: the address)"},
 	{"origins", "", "comma-separated `URLs` of more origins allowed on sockets and for cross-site pages"},
+	{"proxies", "", "comma-separated `NETWORKS` (10.0.0.0/8) of proxies whose X-Forwarded-For is believed"},
 	{"redis", "", "`URL` of Redis: redis://, rediss://, redis+sentinel://, redis+cluster:// (default: embedded)"},
 	{"database", "", "`URL` of PostgreSQL: postgres://… (default: SQLite in the data directory)"},
 	{"data", "data", "`DIR` of the embedded database"},
@@ -176,7 +179,8 @@ func configFile(path string) (map[string]any, error) {
 func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 	c := serveConfig{
 		Addr: k.String("addr"), PublicURL: strings.TrimRight(k.String("public-url"), "/"), Origins: list(k.String("origins")),
-		Redis: k.String("redis"), Database: k.String("database"), Data: k.String("data"),
+		Proxies: list(k.String("proxies")),
+		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
 		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
 		Payments: k.String("payments"),
 		Preset:   k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
@@ -195,6 +199,9 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 	}
 	for _, origin := range c.Origins {
 		faults = append(faults, checkOrigin("origins", origin))
+	}
+	if _, err := networks(c.Proxies); err != nil {
+		faults = append(faults, err)
 	}
 	if len(c.Roles) == 0 {
 		faults = append(faults, errors.New("roles: at least one of line, admission, ticket, worker"))
@@ -226,6 +233,19 @@ func list(s string) []string {
 		}
 	}
 	return out
+}
+
+// networks reads the proxies.
+func networks(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range list {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("proxies: %q is no network such as 10.0.0.0/8", text)
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 func oneOf(key, value string, allowed ...string) error {

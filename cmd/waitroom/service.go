@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web"
 	"github.com/waitroom-dev/waitroom/web/hub"
+	"github.com/waitroom-dev/waitroom/web/limit"
 	"github.com/waitroom-dev/waitroom/web/pages"
 )
 
@@ -101,6 +103,7 @@ func (s *service) webConfig() web.Config {
 		PublicURL: s.publicURL, Origins: slices.Clone(s.cfg.Origins), OperatorToken: s.token, SiteKey: s.cfg.SiteKey,
 		MetricsToken: s.cfg.OperatorToken,
 	}
+	cfg.TrustedProxies, _ = networks(s.cfg.Proxies) // checked when they were read
 	for _, origin := range s.cfg.Origins {
 		if u, err := url.Parse(origin); err == nil {
 			cfg.AllowedRedirectHosts = append(cfg.AllowedRedirectHosts, u.Host)
@@ -276,12 +279,29 @@ func (s *service) buildWeb(listener net.Listener) error {
 		deps.Tickets = s.store
 		deps.Ready = append(deps.Ready, web.Check{Name: "database", Ping: s.store.Ping})
 	}
+	if s.cfg.Limits {
+		limiter, err := s.limiter()
+		if err != nil {
+			return err
+		}
+		deps.Limiter = limiter
+	}
 	server, err := web.New(s.webConfig(), deps)
 	if err != nil {
 		return usage(err)
 	}
 	s.front = append(s.front, server.Run)
 	return nil
+}
+
+// limiter counts calls in the store. On the embedded default, which is for trying,
+// this machine's own addresses are exempt.
+func (s *service) limiter() (*limit.Limiter, error) {
+	cfg := limit.Config{Prefix: keyPrefix}
+	if s.cfg.Redis == "" {
+		cfg.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	}
+	return limit.New(cfg, s.rdb, s.log, s.metrics)
 }
 
 // databaseError tells a wrong address from a database that is away.
