@@ -244,14 +244,27 @@ func (s *service) admit(redirect string) {
 			"entry_id": "ann", "state": "admitted", "entry_token": "entry-token-1",
 			"expires_at": s.stamp(5 * time.Minute), "redirect_url": redirect,
 		}
+		s.say(s.first())
 	})
-	s.push(doc{"type": "admitted", "entry_token": "entry-token-1", "expires_at": s.stamp(5 * time.Minute), "redirect_url": redirect})
 }
 
 // push says something on every live connection.
 func (s *service) push(message doc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.say(message)
+}
+
+// say is push for who holds mu.
+func (s *service) say(message doc) {
+	if message["type"] == "event" {
+		for _, field := range []string{"state", "reason", "message"} {
+			s.event[field] = message[field]
+			if message[field] == nil {
+				delete(s.event, field)
+			}
+		}
+	}
 	for wire := range s.wires {
 		wire <- message
 	}
@@ -265,9 +278,15 @@ func (s *service) position(n int) {
 	s.push(s.first())
 }
 
-// first is the message that a connection begins with.
+// first is the message that a connection begins with; the caller holds mu.
 func (s *service) first() doc {
-	if s.place["state"] != "waiting" {
+	switch s.place["state"] {
+	case "waiting":
+	case "admitted":
+		m := maps.Clone(s.place)
+		m["type"] = "admitted"
+		return m
+	default:
 		return doc{"type": "event", "state": "open"}
 	}
 	return doc{"type": "position", "position": s.place["position"], "ahead": s.place["ahead"], "waiting": 120, "rate_per_s": 2}

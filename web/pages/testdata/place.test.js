@@ -84,6 +84,8 @@ export default {
   'a store that is away is no pause': () => {
     const s = play(event, waiting(5), { type: 'event', state: 'open', reason: 'store_unavailable' });
     same([s.away, s.event.state, s.event.reason], [true, 'open', undefined]);
+    yes(reduce(s, event).away, 'the event’s memory says nothing of the store');
+    yes(!reduce(s, { type: 'Connecting' }).away && !reduce(s, waiting(5)).away, 'another connection, or the store’s own answer, begins anew');
     const back = reduce(s, { type: 'event', state: 'paused', reason: 'database_busy', message: 'soon' });
     same([back.away, back.event.state, back.event.reason, back.event.message], [false, 'paused', 'database_busy', 'soon']);
   },

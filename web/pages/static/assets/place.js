@@ -27,8 +27,10 @@ const finite = (n) => (typeof n === 'number' && Number.isFinite(n) ? n : null);
 // all others come from the server; an unknown one changes nothing.
 export function reduce(s, m) {
   switch (m.type) {
-    case 'Event':
-      return { ...s, event: m.event, missing: false, away: m.event.reason === away };
+    case 'Event': // from a memory that a store which is away does not empty
+      return { ...s, event: m.event, missing: false };
+    case 'Connecting': // a server whose store is away says so at once
+      return s.away ? { ...s, away: false } : s;
     case 'Missing':
       return { ...s, missing: true };
     case 'Remembered': // of an earlier visit of this device
@@ -36,7 +38,7 @@ export function reduce(s, m) {
     case 'Nobody': // no place here
       return { ...fresh(s), phase: 'none' };
     case 'Place':
-      return place(m.created ? fresh(s) : s, m.place);
+      return { ...place(m.created ? fresh(s) : s, m.place), away: false };
     case 'position':
       return position(s.phase === 'waiting' || s.phase === 'unknown' ? s : fresh(s), m);
     case 'admitted':

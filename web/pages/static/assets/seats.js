@@ -99,7 +99,7 @@ export class SeatMap {
       el.textContent = seat.number;
       el.tabIndex = stops++ === 0 ? 0 : -1;
       row.append(el);
-      const label = t('shop.seat', { section: section.name || section.id, row: name, number: seat.number, price: cost });
+      const label = t('shop.seat', { section: section.name || section.id, row: name, number: String(seat.number), price: cost });
       this.cells.set(seat.id, { el, seat, label });
     }
     return grid;

@@ -23,7 +23,7 @@ export function draw(s, now, seatMap) {
     attr($('time'), 'data-low', left < 60000 ? 'yes' : null);
   }
   const busy = s.busy !== '' && s.retryAt > performance.now();
-  const note = busy ? t('shop.retry', { n: Math.ceil((s.retryAt - performance.now()) / 1000) }) : s.note;
+  const note = busy ? t('shop.retry') : s.note;
   show($('note'), note !== '');
   text($('note'), note);
   attr($('note'), 'class', busy || s.good ? 'notice' : 'notice warn');

@@ -214,7 +214,7 @@ async function reserve(wish) {
   if (s.busy) return;
   try {
     const answer = await deed('reserve', wish, (key, n) =>
-      call('POST', `${api}/reservations`, { entry: s.turn.token, key, body: wish, attempt: n }));
+      call('POST', `${api}/reservations`, { entry: s.turn?.token, key, body: wish, attempt: n }));
     s.chosen.clear();
     setReservation(answer.body);
     askPlace().catch(() => {}); // the time inside has begun

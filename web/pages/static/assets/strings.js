@@ -167,7 +167,7 @@ const en = {
   'shop.clear': 'Clear',
   'shop.reserve': 'Reserve',
   'shop.reserving': 'Reserving…',
-  'shop.retry': 'Very busy. Trying again in {n} s; nothing is charged twice.',
+  'shop.retry': 'Very busy. We try again by ourselves; nothing is done twice.',
   'shop.most': { one: 'One seat is the most you can choose here.', other: '{n} seats are the most you can choose at once.' },
   'shop.nothing': 'This event sells nothing here.',
 

@@ -112,6 +112,7 @@ function wait({ state, now, busy }) {
   if (lobby) text($('wait-lobby'), next ? t('wait.lobby', { left: spoken(next.at - now) }) : t('wait.lobby.soon'));
 
   const range = estimate(state.eta, state.p90);
+  show($('estimate-box'), !lobby);
   text($('estimate'), e.state === 'paused' ? t('wait.held') : range || t('wait.unknown'));
   show($('rate-box'), e.rate_per_s > 0 && e.state !== 'paused' && !lobby);
   if (e.rate_per_s > 0) text($('rate'), rate(e.rate_per_s));
@@ -140,17 +141,27 @@ function end({ state, busy }) {
 }
 
 let saidTurn = '';
+let saidLink = '';
 let saidState = '';
 let saidPosition = null;
+let saidJoin = false;
 
 // speak says the news to screen readers: the turn and changes of state at once, the
 // position when it moved and some time has passed.
-export function speak({ state, now }, speaker) {
+export function speak({ state, now, pill, busy }, speaker) {
   if (state.turn && state.turn.token !== saidTurn) {
     saidTurn = state.turn.token;
     speaker.say(t('say.turn', { left: spoken(state.turn.expires - now) }));
     return;
   }
+  const trouble = pill === 'retry' || pill === 'offline' ? pill : pill === 'live' || pill === 'checking' ? '' : saidLink;
+  if (trouble !== saidLink) {
+    saidLink = trouble;
+    if (trouble !== '') speaker.say(t(trouble === 'retry' ? 'link.retrying' : 'link.offline'));
+  }
+  const joins = busy.join?.until > 0;
+  if (joins && !saidJoin) speaker.say(t('join.busy'));
+  saidJoin = joins;
   const shown = state.phase === 'waiting' ? `${state.event?.state} ${state.away}` : '';
   if (shown !== saidState) {
     const first = saidState === '';

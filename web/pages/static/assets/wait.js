@@ -1,7 +1,7 @@
 // The waiting page: join, wait, come in.
 
 import { insist, call } from './api.js';
-import { Backoff } from './backoff.js';
+import { Backoff, jitter } from './backoff.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
 import { look, nextLook } from './event.js';
@@ -31,13 +31,18 @@ let looking;
 const busy = { join: null, leave: null }; // {retryAt} while a call runs
 const leap = { at: null, off: false }; // the redirect: when, and whether it was called off
 let note = '';
+let told = -Infinity; // when a connection last told of the event
 
 const live = new Live({
   address: api,
   token: () => mine.token,
   said: take,
   status: (kind, until) => {
+    const before = pill.kind;
     pill.set(kind, until);
+    if (kind === 'connecting') take({ type: 'Connecting' });
+    // What changed while nobody told us; not all at once, as all lost it together.
+    if (kind === 'live' && before !== 'live' && before !== 'idle') lookSoon(jitter(0, { base: 1500 }));
     render();
   },
   ask: askPlace,
@@ -45,6 +50,7 @@ const live = new Live({
 
 // take is the one way by which anything changes.
 function take(message) {
+  if (message.type === 'event') told = performance.now();
   if (message.type === 'Stranger') {
     forget();
     note = 'end.proof';
@@ -169,13 +175,22 @@ async function leave() {
   render();
 }
 
+// keepTold holds on to what a connection has just told of the event: an answer on
+// its way, or out of a cache, may be older than that.
+function keepTold(seen) {
+  const cached = 6000;
+  if (!state.event || performance.now() - told > cached) return seen;
+  const { state: is, reason, message } = state.event;
+  return { ...seen, state: is, reason, message };
+}
+
 // lookAround keeps the public event fresh, often before joining, rarely after.
 let looks = 0;
 async function lookAround() {
   clearTimeout(looking);
   let ms;
   try {
-    take({ type: 'Event', event: await look(event, clock, looks + 1) });
+    take({ type: 'Event', event: keepTold(await look(event, clock, looks + 1)) });
     looks = 0;
     ms = nextLook(state.event, clock.now());
     if (live.running) ms = Math.max(ms, opening(state.event, clock.now()) ? 0 : 60000);
@@ -199,12 +214,13 @@ function lookSoon(ms) {
 }
 
 function render() {
-  const now = clock.now();
-  const view = { state, now, clockKnown: clock.known, busy, note, leap, pill: pill.kind, failing: looks > 0 };
+  const view = { state, now: clock.now(), clockKnown: clock.known, busy, note, leap, pill: pill.kind, failing: looks > 0 };
   const name = draw(view);
   if (panels(root, name) && ['turn', 'end'].includes(name)) focusHeading(root);
   speak(view, speaker);
 }
+
+let askedEnd = -Infinity;
 
 // tick runs once a second: countdowns, and the way to the shop when it is due.
 function tick() {
@@ -212,6 +228,11 @@ function tick() {
   pill.draw();
   if (leap.at !== null && document.visibilityState !== 'visible') leap.at = performance.now() + seconds * 1000;
   if (leap.at !== null && performance.now() >= leap.at) enter();
+  // The service ends a turn; where no connection says so, we ask.
+  if (state.turn && clock.now() > state.turn.expires + 1000 && performance.now() > askedEnd + 5000) {
+    askedEnd = performance.now();
+    askPlace().catch(() => {});
+  }
   render();
 }
 
@@ -220,7 +241,7 @@ function enter() {
   leap.at = null;
   leap.off = true;
   note = 'turn.going';
-  live.stop('live');
+  render();
   go(event, state.turn);
 }
 
@@ -237,6 +258,7 @@ async function start() {
   wire();
   comeback({
     back: () => {
+      if (note === 'turn.going') note = ''; // back from the shop
       if (looks > 0 || !clock.known || clock.jumped() || !live.running) lookSoon(0);
       live.nudge();
     },
