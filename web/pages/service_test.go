@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -90,6 +91,7 @@ func newService(t *testing.T) *service {
 	mux.HandleFunc("POST "+base+"/reservations", s.postReservation)
 	mux.HandleFunc("GET "+base+"/reservations/{id}", s.getReservation)
 	mux.HandleFunc("POST "+base+"/reservations/{id}/payment", s.postPayment)
+	s.operations(mux)
 	srv := httptest.NewServer(s.record(mux))
 	s.address = srv.URL
 	t.Cleanup(func() {
@@ -105,7 +107,7 @@ func newService(t *testing.T) *service {
 func (s *service) files(mux *http.ServeMux) {
 	static := pages.Files()
 	for pattern, name := range map[string]string{
-		"GET /{$}": "index.html", "GET /e/{event}": "index.html", "GET /e/{event}/shop": "shop.html",
+		"GET /{$}": "index.html", "GET /e/{event}": "index.html", "GET /e/{event}/shop": "shop.html", "GET /console": "console.html",
 		"GET /late/": "index.html", // with a device clock that is years behind
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -142,8 +144,9 @@ func (s *service) files(mux *http.ServeMux) {
 func (s *service) record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body strings.Builder
-		if r.Method == http.MethodPost {
+		if r.Method == http.MethodPost || r.Method == http.MethodPatch {
 			_, _ = bufio.NewReader(r.Body).WriteTo(&body) // a body cut short is the test's own fault
+			r.Body = io.NopCloser(strings.NewReader(body.String()))
 		}
 		s.mu.Lock()
 		s.calls = append(s.calls, call{r.Method, r.URL.Path, r.URL.RawQuery, time.Now(), r.Header.Clone(), body.String()})
@@ -246,6 +249,15 @@ func (s *service) admit(redirect string) {
 		}
 		s.say(s.first())
 	})
+}
+
+// patch takes an operator's changes.
+func (s *service) patch(r *http.Request) {
+	var change doc
+	if json.NewDecoder(r.Body).Decode(&change) != nil {
+		return // the test sees that nothing changed
+	}
+	s.set(func(s *service) { maps.Copy(s.event, change) })
 }
 
 // push says something on every live connection.

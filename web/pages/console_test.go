@@ -1,0 +1,111 @@
+package pages_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const operatorToken = "the-operators-token"
+
+// operations plays the ops API for one event.
+func (s *service) operations(mux *http.ServeMux) {
+	guarded := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer "+operatorToken {
+				s.answer(w, http.StatusUnauthorized, doc{"status": 401, "code": "token_invalid"})
+				return
+			}
+			h(w, r)
+		}
+	}
+	event := func() doc {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": 500}
+	}
+	mux.HandleFunc("GET /v1/ops/events", guarded(func(w http.ResponseWriter, _ *http.Request) {
+		s.answer(w, http.StatusOK, doc{"events": []doc{event()}})
+	}))
+	mux.HandleFunc("PATCH /v1/ops/events/demo", guarded(func(w http.ResponseWriter, r *http.Request) {
+		s.patch(r)
+		s.answer(w, http.StatusOK, event())
+	}))
+	mux.HandleFunc("POST /v1/ops/events/demo/admit", guarded(func(w http.ResponseWriter, _ *http.Request) {
+		s.answer(w, http.StatusOK, doc{"admitted": 3, "entries": []string{"a", "b", "c"}})
+	}))
+	mux.HandleFunc("GET /v1/ops/events/demo/metrics", guarded(func(w http.ResponseWriter, _ *http.Request) {
+		e := event()
+		s.answer(w, http.StatusOK, doc{
+			"event": "demo", "state": e["state"], "waiting": 1234, "inside": 42, "admitted": 99, "admitted_per_s": 1.8,
+			"rate_per_s": e["rate_per_s"], "max_active": 500, "pool_usage": 0.25, "sockets": 7, "node": "N1", "leading": true,
+			"decision": doc{"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "leader": "N1", "fence": 5, "load": "pools: 1 of 4"},
+		})
+	}))
+	mux.HandleFunc("GET /v1/ops/events/demo/audit", guarded(func(w http.ResponseWriter, r *http.Request) {
+		records := []doc{{"id": "1-0", "at": s.stamp(0), "by": "operator", "what": "patch", "before": `{"rate_per_s":2}`, "after": `{"rate_per_s":9}`}}
+		if r.URL.Query().Get("after") != "" {
+			records = nil
+		}
+		s.answer(w, http.StatusOK, doc{"records": records})
+	}))
+}
+
+// The operator's token opens the console, stays in the tab, and the deeds do what
+// they say.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p := newVisitor(t)
+	p.open(s.address + "/console")
+	p.until("document.activeElement.id === 'token'")
+	enter := func(token string) {
+		p.run("document.getElementById('token').value = '" + token + "'; document.getElementById('login').requestSubmit()")
+	}
+	enter("another-token")
+	p.reads("note", "The service does not accept this token.")
+	enter(operatorToken)
+	p.panel("board")
+	p.reads("waiting", "1,234")
+	p.reads("inside-of", "of 500 at most")
+	p.reads("pool", "25%")
+	p.reads("why", "Held back: the database is busy (2 a second), kept back by: the house is full")
+	p.reads("leader", "N1, the node that answers")
+	p.until("document.getElementById('audit').textContent.includes('rate_per_s: 2 → 9')")
+
+	p.run("document.getElementById('rate').value = '7'; document.getElementById('rate-form').requestSubmit()")
+	p.reads("rate-of", "of 7 allowed")
+	p.click("pause")
+	p.reads("state", "Paused")
+	p.reads("open", "Resume")
+	p.click("open")
+	p.reads("state", "Open")
+	p.click("close")
+	p.until("document.getElementById('sure').open")
+	p.run("document.querySelector('#sure [value=no]').click()")
+	p.run("document.getElementById('admit-count').value = '3'; document.getElementById('admit-form').requestSubmit()")
+	p.reads("note", "3 people were let in.")
+
+	p.open(s.address + "/console") // a refresh of the tab stays signed in
+	p.panel("board")
+	require.Empty(t, value[string](p, "JSON.stringify(localStorage).includes('"+operatorToken+"') ? 'kept on the device' : ''"))
+	s.mu.Lock()
+	var patches []string
+	for _, c := range s.calls {
+		require.NotContains(t, c.Path+c.Query, operatorToken)
+		if c.Method == http.MethodPatch {
+			patches = append(patches, c.Body)
+		}
+		if c.Method == http.MethodPost && c.Path == "/v1/ops/events/demo/admit" {
+			require.NotEmpty(t, c.Header.Get("Idempotency-Key"))
+			require.JSONEq(t, `{"count":3}`, c.Body)
+		}
+	}
+	s.mu.Unlock()
+	require.Equal(t, []string{`{"rate_per_s":7}`, `{"state":"paused"}`, `{"state":"open"}`}, patches)
+	p.noFaults()
+	p.click("out")
+	p.panel("login")
+	require.Equal(t, "null", value[string](p, "String(sessionStorage.getItem('waitroom:operator'))"))
+}
