@@ -66,7 +66,7 @@ func (r report) write(file string) error {
 	if err != nil {
 		return fmt.Errorf("encode results: %w", err)
 	}
-	if err := os.WriteFile(file, append(doc, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(file, append(doc, '\n'), 0o600); err != nil { //nolint:gosec // the operator names the file
 		return fmt.Errorf("write results: %w", err)
 	}
 	return nil

@@ -13,9 +13,6 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
-// callers join at the same time, so that there is always a batch to gather.
-const callers = 256
-
 // joinAll lets n strangers join by real joins, callers at a time. each, if not nil,
 // is told the i-th place; it may be called concurrently.
 func joinAll(ctx context.Context, line *waitroom.Line, id waitroom.EventID, n int, each func(i int, p waitroom.Place)) error {

@@ -6,7 +6,7 @@
 // `make bench` runs all of them in less than 25 minutes, `make bench BAR=joins`
 // those whose names begin so, `make bench BENCH_JSON=file` writes them as JSON too.
 // With -quick all sizes are small: it shows that the program works, and no verdict
-// of it counts.
+// of it counts. -profile DIR keeps the nodes' CPU profiles, -list prints the names.
 //
 // # How a bar is measured
 //
@@ -24,6 +24,10 @@
 //     connections that cost little. All share the machine's cores.
 //   - What Redis does is what Redis says: its CPU from INFO cpu, its commands and
 //     the time in them from INFO commandstats, its memory from INFO memory.
+//
+// Ratios bear a busy machine, though not every kind of it: gathered work runs one
+// call at a time, and where others want the cores too, it gets fewer turns than the
+// baseline's many threads. The load before the run stands in the first line.
 //
 // # Baselines
 //

@@ -26,10 +26,10 @@ type server struct {
 }
 
 // start runs a program in a directory, as another user where who is set.
-func start(dir string, who *syscall.Credential, signal, program string, args ...string) (*server, error) {
-	// Its life is the leash's, not a context's.
+func start(ctx context.Context, dir string, who *syscall.Credential, signal, program string, args ...string) (*server, error) {
+	// Its life is the leash's, not the context's.
 	//nolint:gosec // the programs and arguments are this package's
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", append([]string{"-c", leashed, "sh", signal, program}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", append([]string{"-c", leashed, "sh", signal, program}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}

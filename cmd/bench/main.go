@@ -35,6 +35,7 @@ func units() []unit {
 func runBench(ctx context.Context) error {
 	bar := flag.String("bar", "", "measure only the bars whose names begin so")
 	quick := flag.Bool("quick", false, "small sizes: shows that it works, and measures nothing")
+	profile := flag.String("profile", "", "write the CPU profiles of the nodes into this directory; the last bar's stay")
 	list := flag.Bool("list", false, "print the names of all bars, and end")
 	flag.Parse()
 	chosen, wanted := choose(units(), *bar)
@@ -48,7 +49,7 @@ func runBench(ctx context.Context) error {
 		return fmt.Errorf("no bar begins with %q; -list prints them all", *bar+strings.Join(flag.Args(), " "))
 	}
 	b := newBench(*quick)
-	defer b.close()
+	b.profile = *profile
 	began := time.Now()
 	out := report{Machine: thisMachine(ctx), Quick: *quick}
 	fmt.Println("machine ·", out.Machine)
@@ -111,7 +112,7 @@ type sizes struct {
 // bench is one run: its sizes, and what must be ended after it.
 type bench struct {
 	sizes
-	closers []func()
+	profile string // a directory for the nodes' profiles, or empty
 	began   time.Time
 }
 
@@ -129,16 +130,6 @@ func newBench(quick bool) *bench {
 		}
 	}
 	return b
-}
-
-// atEnd ends something with the run, last begun first.
-func (b *bench) atEnd(end func()) { b.closers = append(b.closers, end) }
-
-func (b *bench) close() {
-	for _, end := range slices.Backward(b.closers) {
-		end()
-	}
-	b.closers = nil
 }
 
 // say tells on standard error how far it is.

@@ -11,9 +11,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
+	"runtime/pprof"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,8 +44,9 @@ const (
 // nodeEnv makes this program a node: it holds a nodeSpec.
 const nodeEnv = "WAITROOM_BENCH_NODE"
 
-// nodeSpec is what a node needs to know.
-type nodeSpec struct{ Kind, Redis, Prefix string }
+// nodeSpec is what a node needs to know. Profile is the directory for its CPU
+// profile, empty for none.
+type nodeSpec struct{ Kind, Redis, Prefix, Profile string }
 
 // node is a node in a process of its own, as its parent sees it.
 type node struct {
@@ -113,6 +117,30 @@ func (n *node) resident() (float64, error) {
 	return pages * float64(os.Getpagesize()), nil
 }
 
+// cpu is the processor time that the node has used so far.
+func (n *node) cpu() (time.Duration, error) {
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(n.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return 0, fmt.Errorf("processor time: %w", err)
+	}
+	// The name may hold blanks; behind it, user and system time are the 12th and 13th.
+	_, rest, _ := strings.Cut(string(content), ") ")
+	const user, tickS = 11, 100
+	fields := strings.Fields(rest)
+	if len(fields) < user+2 {
+		return 0, errors.New("processor time: the kernel's line is too short")
+	}
+	var spent float64
+	for _, field := range fields[user : user+2] {
+		jiffies, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return 0, fmt.Errorf("processor time: %w", err)
+		}
+		spent += jiffies / tickS
+	}
+	return time.Duration(spent * float64(time.Second)), nil
+}
+
 // end ends the node, whose input this closes, and waits for it.
 func (n *node) end() {
 	_ = n.stdin.Close()
@@ -128,6 +156,17 @@ func runNode(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	if spec.Profile != "" {
+		file, err := os.Create(filepath.Join(spec.Profile, "node-"+spec.Kind+".pprof"))
+		if err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,11 +176,8 @@ func runNode(ctx context.Context) error {
 	defer func() { _ = rdb.Close() }()
 	g, ctx := errgroup.WithContext(ctx)
 	if spec.Kind == kindUsual {
-		err = usualNode(ctx, g, listener)
-	} else {
-		err = webNode(ctx, g, spec, rdb, listener)
-	}
-	if err != nil {
+		usualNode(ctx, g, listener)
+	} else if err := webNode(ctx, g, spec, rdb, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	fmt.Println(listener.Addr())
@@ -201,6 +237,7 @@ func webNode(ctx context.Context, g *errgroup.Group, spec nodeSpec, rdb *redis.C
 		}
 		deps.Line, deps.View, deps.Hub = three, three, noSockets{}
 	}
+	//nolint:contextcheck // each request brings its own
 	server, err := web.New(web.Config{PublicURL: url, OperatorToken: "bench-operator"}, deps)
 	if err != nil {
 		return err
@@ -248,7 +285,7 @@ func (noSockets) ServeOps(w http.ResponseWriter, _ *http.Request, _ waitroom.Eve
 }
 
 // usualNode serves sockets as one would first write them.
-func usualNode(ctx context.Context, g *errgroup.Group, listener net.Listener) error {
+func usualNode(ctx context.Context, g *errgroup.Group, listener net.Listener) {
 	e := echo.New()
 	e.GET("/v1/events/:event/live", usualSocket(ctx))
 	srv := &http.Server{Handler: e, ReadHeaderTimeout: patience}
@@ -262,5 +299,4 @@ func usualNode(ctx context.Context, g *errgroup.Group, listener net.Listener) er
 		<-ctx.Done()
 		return srv.Close()
 	})
-	return nil
 }

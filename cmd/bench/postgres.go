@@ -45,7 +45,7 @@ func postgresAt(ctx context.Context) (address string, end func(), err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	srv, err := start(dir, who, "QUIT", filepath.Join(bin, "postgres"), "-D", data,
+	srv, err := start(ctx, dir, who, "QUIT", filepath.Join(bin, "postgres"), "-D", data,
 		"-c", "listen_addresses=", "-c", "unix_socket_directories="+dir, "-c", "max_connections=100",
 		"-c", "shared_buffers=128MB", "-c", "max_wal_size=4GB")
 	if err != nil {
@@ -96,7 +96,7 @@ func unprivileged(dir string) (*syscall.Credential, error) {
 		}
 		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
 		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-		if err := errors.Join(err1, err2, os.Chown(dir, int(uid), int(gid))); err != nil { //nolint:gosec // 32 bits, as parsed
+		if err := errors.Join(err1, err2, os.Chown(dir, int(uid), int(gid))); err != nil {
 			return nil, fmt.Errorf("user %s: %w", name, err)
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil

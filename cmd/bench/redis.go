@@ -50,7 +50,7 @@ func tryRedis(ctx context.Context, dir, aof string) (*store, error) {
 		// A rewrite in the middle of one side's round would be the other's gain.
 		args = append(args, "--appendonly", "yes", "--appendfsync", aof, "--auto-aof-rewrite-percentage", "0")
 	}
-	srv, err := start(dir, nil, "KILL", "redis-server", args...)
+	srv, err := start(ctx, dir, nil, "KILL", "redis-server", args...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // pair is one round: ours and the baseline's, next to each other in time.
@@ -42,6 +45,31 @@ func compare[T any](pairs []pair[T], figure func(T) float64) score {
 		ours, base, ratios = append(ours, o), append(base, b), append(ratios, o/b)
 	}
 	return score{ours: median(ours), base: median(base), ratio: median(ratios)}
+}
+
+// callers work at the same time, so that there is always something to gather.
+const callers = 256
+
+// busy has the callers do something over and over, for d or until it was begun most
+// times (0: no matter how often). It gives how often a second, and how often.
+func busy(ctx context.Context, d time.Duration, most int64, do func(context.Context) error) (perS, n float64, err error) {
+	var begun, done atomic.Int64
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for range callers {
+		g.Go(func() error {
+			for time.Since(began) < d && (most == 0 || begun.Add(1) <= most) {
+				if err := do(ctx); err != nil {
+					return err
+				}
+				done.Add(1)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	n = float64(done.Load())
+	return n / time.Since(began).Seconds(), n, err
 }
 
 // itself is the figure of a side that measures one number.

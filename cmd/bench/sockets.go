@@ -61,7 +61,7 @@ func usualSocket(ctx context.Context) echo.HandlerFunc {
 		})
 		for {
 			if _, _, err := ws.ReadMessage(); err != nil {
-				return nil //nolint:nilerr // the peer went, which is no fault
+				return nil // the peer went, which is no fault
 			}
 		}
 	}
@@ -87,11 +87,11 @@ func runSocketMemory(ctx context.Context, b *bench, _ func(string) bool) ([]resu
 		receipts := make([]string, b.sockets)
 		return receipts, joinAll(ctx, line, event, b.sockets, func(i int, p waitroom.Place) { receipts[i] = p.Receipt })
 	}
-	ours, err := measureSockets(ctx, nodeSpec{Kind: kindOurs, Redis: s.addr, Prefix: "sockets"}, b.sockets, fill)
+	ours, err := measureSockets(ctx, nodeSpec{Kind: kindOurs, Redis: s.addr, Prefix: "sockets", Profile: b.profile}, b.sockets, fill)
 	if err != nil {
 		return nil, err
 	}
-	usual, err := measureSockets(ctx, nodeSpec{Kind: kindUsual, Redis: s.addr}, b.sockets, func() ([]string, error) {
+	usual, err := measureSockets(ctx, nodeSpec{Kind: kindUsual, Redis: s.addr, Profile: b.profile}, b.sockets, func() ([]string, error) {
 		return make([]string, b.sockets), nil
 	})
 	if err != nil {

@@ -143,10 +143,6 @@ func newHall(ctx context.Context, b *bench, address string, naive *sql.DB, datab
 			return nil, err
 		}
 	}
-	if _, err := naive.ExecContext(ctx, "ANALYZE"); err != nil {
-		h.close()
-		return nil, fmt.Errorf("analyze: %w", err)
-	}
 	return h, nil
 }
 
@@ -213,31 +209,16 @@ func (h *hall) naiveStock(ctx context.Context) error {
 	return (&naive{db: h.naive, event: stockNaive}).stock(ctx, h.buyers.Add(1), ticket.StockItem)
 }
 
-// busy has callers do something over and over, for d or until it was done most
-// times, and gives how often a second.
-func busy(d time.Duration, most int, do func(context.Context) error) func(context.Context) (float64, error) {
+// rate is busy as one side of a duel.
+func rate(d time.Duration, most int64, do func(context.Context) error) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
-		var begun, done atomic.Int64
-		began := time.Now()
-		g, ctx := errgroup.WithContext(ctx)
-		for range callers {
-			g.Go(func() error {
-				for time.Since(began) < d && begun.Add(1) <= int64(most) {
-					if err := do(ctx); err != nil {
-						return err
-					}
-					done.Add(1)
-				}
-				return nil
-			})
-		}
-		err := g.Wait()
-		return float64(done.Load()) / time.Since(began).Seconds(), err
+		perS, _, err := busy(ctx, d, most, do)
+		return perS, err
 	}
 }
 
 func (h *hall) distinct(ctx context.Context, b *bench, name string, least float64) (result, error) {
-	pairs, err := duel(ctx, b.rounds, busy(b.round, b.group, h.oursSeat), busy(b.round, b.group, h.naiveSeat))
+	pairs, err := duel(ctx, b.rounds, rate(b.round, int64(b.group), h.oursSeat), rate(b.round, int64(b.group), h.naiveSeat))
 	if err != nil {
 		return result{}, err
 	}
@@ -252,7 +233,7 @@ func (h *hall) distinct(ctx context.Context, b *bench, name string, least float6
 }
 
 func (h *hall) hot(ctx context.Context, b *bench) (result, error) {
-	pairs, err := duel(ctx, b.rounds, busy(b.round, b.group, h.oursStock), busy(b.round, b.group, h.naiveStock))
+	pairs, err := duel(ctx, b.rounds, rate(b.round, int64(b.group), h.oursStock), rate(b.round, int64(b.group), h.naiveStock))
 	if err != nil {
 		return result{}, err
 	}
