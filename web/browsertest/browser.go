@@ -192,3 +192,15 @@ func (p Page) Screenshot() []byte {
 	require.NoError(p.t, err)
 	return png
 }
+
+// Press gives a key to the focused element.
+func (p Page) Press(key string) {
+	p.t.Helper()
+	p.Run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '" + key + "', bubbles: true, cancelable: true }))")
+}
+
+// Focused is the data-id, else the id, of the focused element.
+func (p Page) Focused() string {
+	p.t.Helper()
+	return Value[string](p, "document.activeElement.dataset.id ?? document.activeElement.id")
+}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/web/browsertest"
 )
 
 const operatorToken = "the-operators-token"
@@ -57,39 +59,39 @@ func (s *service) operations(mux *http.ServeMux) {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := newVisitor(t)
-	p.open(s.address + "/console")
-	p.until("document.activeElement.id === 'token'")
+	p := browsertest.NewVisitor(t)
+	p.Open(s.address + "/console")
+	p.Until("document.activeElement.id === 'token'")
 	enter := func(token string) {
-		p.run("document.getElementById('token').value = '" + token + "'; document.getElementById('login').requestSubmit()")
+		p.Run("document.getElementById('token').value = '" + token + "'; document.getElementById('login').requestSubmit()")
 	}
 	enter("another-token")
-	p.reads("note", "The service does not accept this token.")
+	p.Reads("note", "The service does not accept this token.")
 	enter(operatorToken)
-	p.panel("board")
-	p.reads("waiting", "1,234")
-	p.reads("inside-of", "of 500 at most")
-	p.reads("pool", "25%")
-	p.reads("why", "Held back: the database is busy (2 a second), kept back by: the house is full")
-	p.reads("leader", "N1, the node that answers")
-	p.until("document.getElementById('audit').textContent.includes('rate_per_s: 2 → 9')")
+	p.Panel("board")
+	p.Reads("waiting", "1,234")
+	p.Reads("inside-of", "of 500 at most")
+	p.Reads("pool", "25%")
+	p.Reads("why", "Held back: the database is busy (2 a second), kept back by: the house is full")
+	p.Reads("leader", "N1, the node that answers")
+	p.Until("document.getElementById('audit').textContent.includes('rate_per_s: 2 → 9')")
 
-	p.run("document.getElementById('rate').value = '7'; document.getElementById('rate-form').requestSubmit()")
-	p.reads("rate-of", "of 7 allowed")
-	p.click("pause")
-	p.reads("state", "Paused")
-	p.reads("open", "Resume")
-	p.click("open")
-	p.reads("state", "Open")
-	p.click("close")
-	p.until("document.getElementById('sure').open")
-	p.run("document.querySelector('#sure [value=no]').click()")
-	p.run("document.getElementById('admit-count').value = '3'; document.getElementById('admit-form').requestSubmit()")
-	p.reads("note", "3 people were let in.")
+	p.Run("document.getElementById('rate').value = '7'; document.getElementById('rate-form').requestSubmit()")
+	p.Reads("rate-of", "of 7 allowed")
+	p.Click("pause")
+	p.Reads("state", "Paused")
+	p.Reads("open", "Resume")
+	p.Click("open")
+	p.Reads("state", "Open")
+	p.Click("close")
+	p.Until("document.getElementById('sure').open")
+	p.Run("document.querySelector('#sure [value=no]').click()")
+	p.Run("document.getElementById('admit-count').value = '3'; document.getElementById('admit-form').requestSubmit()")
+	p.Reads("note", "3 people were let in.")
 
-	p.open(s.address + "/console") // a refresh of the tab stays signed in
-	p.panel("board")
-	require.Empty(t, value[string](p, "JSON.stringify(localStorage).includes('"+operatorToken+"') ? 'kept on the device' : ''"))
+	p.Open(s.address + "/console") // a refresh of the tab stays signed in
+	p.Panel("board")
+	require.Empty(t, browsertest.Value[string](p, "JSON.stringify(localStorage).includes('"+operatorToken+"') ? 'kept on the device' : ''"))
 	s.mu.Lock()
 	var patches []string
 	for _, c := range s.calls {
@@ -104,8 +106,8 @@ func TestConsole(t *testing.T) {
 	}
 	s.mu.Unlock()
 	require.Equal(t, []string{`{"rate_per_s":7}`, `{"state":"paused"}`, `{"state":"open"}`}, patches)
-	p.noFaults()
-	p.click("out")
-	p.panel("login")
-	require.Equal(t, "null", value[string](p, "String(sessionStorage.getItem('waitroom:operator'))"))
+	p.NoFaults()
+	p.Click("out")
+	p.Panel("login")
+	require.Equal(t, "null", browsertest.Value[string](p, "String(sessionStorage.getItem('waitroom:operator'))"))
 }

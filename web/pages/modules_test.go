@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/web/browsertest"
 )
 
 // outcome of one test of a module.
@@ -21,13 +23,13 @@ type outcome struct {
 func TestModules(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := newVisitor(t)
-	p.open(s.address + "/test/blank.html")
+	p := browsertest.NewVisitor(t)
+	p.Open(s.address + "/test/blank.html")
 	files, err := fs.Glob(os.DirFS("testdata"), "*.test.js")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		p.run(fmt.Sprintf(`window.done = null;
+		p.Run(fmt.Sprintf(`window.done = null;
 			import('/test/%s').then(async (m) => {
 				const all = [];
 				for (const [name, act] of Object.entries(m.default)) {
@@ -37,8 +39,8 @@ func TestModules(t *testing.T) {
 				}
 				window.done = all;
 			}).catch((err) => { window.done = [{ name: 'load', fault: String(err) }]; });`, file))
-		p.until("window.done !== null")
-		outcomes := value[[]outcome](p, "window.done")
+		p.Until("window.done !== null")
+		outcomes := browsertest.Value[[]outcome](p, "window.done")
 		require.NotEmpty(t, outcomes, file)
 		for _, o := range outcomes {
 			t.Run(strings.TrimSuffix(file, ".test.js")+"/"+o.Name, func(t *testing.T) {

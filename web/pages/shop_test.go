@@ -5,30 +5,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/web/browsertest"
 )
 
 // inside is a visitor in the shop.
-func inside(t *testing.T, s *service) page {
+func inside(t *testing.T, s *service) browsertest.Page {
 	t.Helper()
 	p := joined(t, s)
 	s.admit("/e/demo/shop")
-	p.panel("turn")
-	p.click("enter")
-	p.until("location.pathname === '/e/demo/shop'")
-	p.panel("choose")
-	p.reads("link", "Live")
+	p.Panel("turn")
+	p.Click("enter")
+	p.Until("location.pathname === '/e/demo/shop'")
+	p.Panel("choose")
+	p.Reads("link", "Live")
 	return p
-}
-
-// press gives a key to the focused element.
-func (p page) press(key string) {
-	p.t.Helper()
-	p.run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '" + key + "', bubbles: true, cancelable: true }))")
-}
-
-func (p page) focused() string {
-	p.t.Helper()
-	return value[string](p, "document.activeElement.dataset.id ?? document.activeElement.id")
 }
 
 // The hall can be walked by keyboard, and has one stop for the tab key.
@@ -36,22 +27,22 @@ func TestSeatsByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	p := inside(t, s)
-	require.Equal(t, 1, value[int](p, `document.querySelectorAll('#sections .seat[tabindex="0"]').length`))
-	p.run(`document.querySelector('#sections .seat[tabindex="0"]').focus()`)
-	require.Equal(t, "A-1-1", p.focused())
+	require.Equal(t, 1, browsertest.Value[int](p, `document.querySelectorAll('#sections .seat[tabindex="0"]').length`))
+	p.Run(`document.querySelector('#sections .seat[tabindex="0"]').focus()`)
+	require.Equal(t, "A-1-1", p.Focused())
 	for key, want := range map[string]string{"ArrowUp": "A-1-1", "ArrowLeft": "A-1-1"} {
-		p.press(key)
-		require.Equal(t, want, p.focused(), "the edge holds")
+		p.Press(key)
+		require.Equal(t, want, p.Focused(), "the edge holds")
 	}
 	for _, step := range [][2]string{{"ArrowRight", "A-1-2"}, {"ArrowDown", "A-2-2"}, {"End", "A-2-3"}, {"Home", "A-2-1"}} {
-		p.press(step[0])
-		require.Equal(t, step[1], p.focused(), step[0])
+		p.Press(step[0])
+		require.Equal(t, step[1], p.Focused(), step[0])
 	}
-	require.Equal(t, "Stalls, row 2, seat 1, €75, free", value[string](p, "document.activeElement.getAttribute('aria-label')"))
-	p.run("document.activeElement.click()")
-	require.Equal(t, "true", value[string](p, "document.activeElement.getAttribute('aria-selected')"))
-	p.reads("sum", "€75")
-	p.noFaults()
+	require.Equal(t, "Stalls, row 2, seat 1, €75, free", browsertest.Value[string](p, "document.activeElement.getAttribute('aria-label')"))
+	p.Run("document.activeElement.click()")
+	require.Equal(t, "true", browsertest.Value[string](p, "document.activeElement.getAttribute('aria-selected')"))
+	p.Reads("sum", "€75")
+	p.NoFaults()
 }
 
 // Promise 7: one key over all retries of one wish; another wish has another key.
@@ -62,15 +53,15 @@ func TestPromise7OneKeyOverAllRetries(t *testing.T) {
 	s.set(func(s *service) {
 		s.refuse["POST /reservations"] = []refusal{{503, "unavailable", 1}, {409, "contended", 1}, {409, "seat_taken", 0}}
 	})
-	p.run(`document.querySelector('[data-id="A-1-1"]').click(); document.querySelector('[data-id="A-1-2"]').click()`)
-	p.reads("sum", "€150")
+	p.Run(`document.querySelector('[data-id="A-1-1"]').click(); document.querySelector('[data-id="A-1-2"]').click()`)
+	p.Reads("sum", "€150")
 	s.set(func(s *service) { s.seats["A-1-1"], s.version = "sold", 1 })
-	p.click("reserve")
-	p.until("document.getElementById('note').textContent.startsWith('Just taken: A-1-1.')")
-	p.reads("sum", "€75")
-	require.Equal(t, "sold", value[string](p, `document.querySelector('[data-id="A-1-1"]').dataset.s`))
-	p.click("reserve")
-	p.panel("hold")
+	p.Click("reserve")
+	p.Until("document.getElementById('note').textContent.startsWith('Just taken: A-1-1.')")
+	p.Reads("sum", "€75")
+	require.Equal(t, "sold", browsertest.Value[string](p, `document.querySelector('[data-id="A-1-1"]').dataset.s`))
+	p.Click("reserve")
+	p.Panel("hold")
 	tries := s.seen(http.MethodPost, "/reservations")
 	require.Len(t, tries, 4)
 	key := func(i int) string { return tries[i].Header.Get("Idempotency-Key") }
@@ -81,24 +72,24 @@ func TestPromise7OneKeyOverAllRetries(t *testing.T) {
 	require.Equal(t, tries[0].Body, tries[1].Body)
 	require.Equal(t, "entry-token-1", tries[0].Header.Get("X-Entry-Token"))
 	require.JSONEq(t, `{"seats":["A-1-2"]}`, tries[3].Body)
-	p.noFaults()
+	p.NoFaults()
 }
 
 // The outcome of a payment is pushed, and found by asking where nothing is pushed.
 func TestPaymentOutcome(t *testing.T) {
 	t.Parallel()
-	pay := func(t *testing.T) (*service, page) {
+	pay := func(t *testing.T) (*service, browsertest.Page) {
 		t.Helper()
 		s := newService(t)
 		p := inside(t, s)
-		p.click("best")
-		p.panel("hold")
-		p.reads("hold-sum", "€150")
-		p.open(s.address + "/e/demo/shop") // a refresh loses nothing
-		p.panel("hold")
-		p.reads("link", "Live")
-		p.click("pay")
-		p.panel("pay")
+		p.Click("best")
+		p.Panel("hold")
+		p.Reads("hold-sum", "€150")
+		p.Open(s.address + "/e/demo/shop") // a refresh loses nothing
+		p.Panel("hold")
+		p.Reads("link", "Live")
+		p.Click("pay")
+		p.Panel("pay")
 		return s, p
 	}
 	t.Run("pushed", func(t *testing.T) {
@@ -106,19 +97,19 @@ func TestPaymentOutcome(t *testing.T) {
 		s, p := pay(t)
 		s.set(func(s *service) { s.refuse["GET /reservations/order-1"] = make([]refusal, 0) })
 		s.push(doc{"type": "reservation", "reservation_id": "order-1", "status": "paid"})
-		p.panel("paid")
-		require.Equal(t, "order-1", p.text("paid-order"))
-		p.noFaults()
+		p.Panel("paid")
+		require.Equal(t, "order-1", p.Text("paid-order"))
+		p.NoFaults()
 	})
 	t.Run("asked", func(t *testing.T) {
 		t.Parallel()
 		s, p := pay(t)
 		s.set(func(s *service) { s.sale["status"], s.sale["reason"] = "payment_failed", "declined" })
-		p.panel("lost")
-		require.Equal(t, "The payment was declined", p.text("lost-title"))
-		p.click("lost-again")
-		p.panel("choose")
-		p.noFaults()
+		p.Panel("lost")
+		require.Equal(t, "The payment was declined", p.Text("lost-title"))
+		p.Click("lost-again")
+		p.Panel("choose")
+		p.NoFaults()
 	})
 }
 
@@ -126,10 +117,10 @@ func TestPaymentOutcome(t *testing.T) {
 func TestShopNeedsATurn(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := newVisitor(t)
-	p.open(s.address + "/e/demo/shop")
-	p.panel("wait")
-	require.Equal(t, "/e/demo", value[string](p, "new URL(document.getElementById('to-wait').href).pathname"))
+	p := browsertest.NewVisitor(t)
+	p.Open(s.address + "/e/demo/shop")
+	p.Panel("wait")
+	require.Equal(t, "/e/demo", browsertest.Value[string](p, "new URL(document.getElementById('to-wait').href).pathname"))
 	require.Empty(t, s.seen(http.MethodPost, "/reservations"))
-	p.noFaults()
+	p.NoFaults()
 }
