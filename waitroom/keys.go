@@ -20,8 +20,8 @@ func (k keys) claims(e EventID) string  { return k.of(e, "claims") }  // zset: e
 func (k keys) ended(e EventID) string   { return k.of(e, "ended") }   // hash: entry → "state seq"
 func (k keys) blocked(e EventID) string { return k.of(e, "blocked") } // set of entries
 func (k keys) subs(e EventID) string    { return k.of(e, "subs") }    // hash: waiting entry → subject, base64url (identity jwt only)
-func (k keys) nodes(e EventID) string   { return k.of(e, "nodes") }   // zset: node → end of its heartbeat, ms
-func (k keys) reqs(e EventID) string    { return k.of(e, "reqs") }    // hash: ring of the last requests and their answers
+func (k keys) nodes(e EventID) string   { return k.of(e, "nodes") }   // zset: node → end of its heartbeat, ms; 0: being given up
+func (k keys) reqs(e EventID) string    { return k.of(e, "reqs") }    // hash: rings of the last requests and their answers
 func (k keys) feed(e EventID) string    { return k.of(e, "feed") }    // stream of departures and changes
 func (k keys) audit(e EventID) string   { return k.of(e, "audit") }   // stream of what operators did
 func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: what a deleted event leaves behind

@@ -14,7 +14,8 @@ type PromoteRequest struct {
 	// Fence is the number of the caller's leadership.
 	Fence int64
 	// N is how many to let in this tick, as the law decided; the opening's burst
-	// comes on top, once. At most 5,000 count.
+	// comes on top, once. One call lets in 5,000 at most, and leaves the rest of a
+	// larger burst to the next.
 	N int
 }
 
@@ -41,7 +42,7 @@ const mostGrants = 5000
 // Promotion still tells the line's state), ErrNoEvent, ErrUnavailable.
 func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
 	n := max(0, min(req.N, mostGrants))
-	r, err := l.call(ctx, scriptPromote, req.Event, nil, req.Fence, n, newID())
+	r, err := l.call(ctx, scriptPromote, req.Event, nil, req.Fence, n, newID(), mostGrants)
 	if err == nil {
 		err = r.want(6)
 	}
@@ -85,7 +86,7 @@ func (l *Line) Admit(ctx context.Context, event EventID, req AdmitRequest) ([]Gr
 		return nil, &InvalidError{Fields: []FieldError{{Field: "count", Detail: fmt.Sprintf("give a count of 1 to %d, or an entry_id", mostGrants)}}}
 	}
 	id := cmp.Or(req.RequestID, newID())
-	r, err := l.call(ctx, scriptAdmit, event, nil, id, req.Count, string(req.Entry), req.By)
+	r, err := l.call(ctx, scriptAdmit, event, nil, id, req.Count, string(req.Entry), req.By, newID())
 	if err != nil {
 		return nil, fmt.Errorf("admit in %s: %w", event, err)
 	}

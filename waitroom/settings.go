@@ -62,6 +62,7 @@ var (
 
 const (
 	mostRate  = 100_000
+	mostBurst = 25_000 // half of what the ticks of its one second can let in
 	mostSeats = 200_000
 	mostTTL   = 7 * 24 * time.Hour
 )
@@ -78,7 +79,7 @@ func (s Settings) faults() []FieldError {
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
 	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
 	d.number("rate_per_s", s.RatePerS, mostRate)
-	d.number("burst", float64(s.Burst), mostRate)
+	d.number("burst", float64(s.Burst), mostBurst)
 	d.number("max_active", float64(s.MaxActive), 100_000_000)
 	d.ttl("claim_ttl", s.ClaimTTL)
 	d.ttl("session_ttl", s.SessionTTL)
@@ -123,7 +124,9 @@ func (s TicketSettings) faults(d *decoder) {
 	if s.PerUser < 1 || s.PerUser > 100 {
 		d.fault("tickets.per_user", "must be 1 to 100")
 	}
-	d.number("tickets.price_cents", float64(s.PriceCents), 1e12)
+	if s.PriceCents < 1 || s.PriceCents > 1e12 { // 0 is the default, never "for nothing"
+		d.fault("tickets.price_cents", "must be 1 to 1000000000000")
+	}
 	if !currencies.MatchString(s.Currency) {
 		d.fault("tickets.currency", "must be three capital letters")
 	}

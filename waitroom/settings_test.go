@@ -39,6 +39,8 @@ func TestDecodeSettingsNamesEveryFault(t *testing.T) {
 		`{"id":"a","rate_per_s":"fast"}`:                      {{"rate_per_s", "must be a number"}},
 		`{"id":"a","rate_per_s":-1}`:                          {{"rate_per_s", "must be 0 to 100000"}},
 		`{"id":"a","burst":1.5}`:                              {{"burst", "must be a whole number"}},
+		`{"id":"a","burst":25001}`:                            {{"burst", "must be 0 to 25000"}},
+		`{"id":"a","tickets":{"price_cents":0}}`:              {{"tickets.price_cents", "must be 1 to 1000000000000"}},
 		`{"id":"a","name":7}`:                                 {{"name", "must be a string"}},
 		`{"id":"a","grace":"2 minutes"}`:                      {{"grace", "must be a duration like 5m or 750ms"}},
 		`{"id":"a","grace":"1ms"}`:                            {{"grace", "must be 1s to 168h"}},

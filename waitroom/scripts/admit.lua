@@ -1,13 +1,14 @@
 -- admit: an operator lets people in by hand: outside the rate, inside max_active.
 -- KEYS: as common.lua says.
 -- ARGV: 1 request id  2 count (0 with an entry)  3 entry (empty with a count)  4 by
+--   5 what the jtis begin with, never used before
 -- Reply: {"ok", lines} as promote's; an entry that has a grant already is answered with it;
 --   fewer than count when the line or the room is smaller
 --   {"no_entry"} the named entry does not wait; {"full"} no room inside; {"closed"}; {"no_event"}
 -- Sent again: the same answer, and nobody more.
 if not load() then return {'no_event'} end
 local id, count, entry, by = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local before = again(id)
+local before = again('deed', id)
 local function answer(...)
   tell()
   return {...}
@@ -22,6 +23,10 @@ if entry ~= '' then
   local seq = call('ZSCORE', LINE, entry)
   if not seq then
     local g = call('HGET', GRANTS, entry)
+    if g and tonumber(call('ZSCORE', CLAIMS, entry) or '0') <= E.now then
+      over(entry, g)
+      g = nil
+    end
     if not g then return answer('no_entry') end
     local jti, at, admitted, claim, _, subject = packed(g)
     return answer('ok', table.concat({entry, at, jti, admitted, claim, subject}, ' '))
@@ -34,7 +39,8 @@ else
 end
 local lines = ''
 if #picked > 0 then
-  lines = grant(picked, id)
+  lines = grant(picked, ARGV[5])
+  remember('deed', id, lines)
   log(by, 'admit', '', lines)
 end
 return answer('ok', lines)

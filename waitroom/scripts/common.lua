@@ -13,7 +13,10 @@ local REQS, FEED, AUDIT, GRAVE = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local call, floor = redis.call, math.floor
 
 local FEED_LENGTH, AUDIT_LENGTH = 10000, 10000
-local RING = 8 -- requests whose answers are kept for those that are sent again
+-- How many requests' answers are kept for those that are sent again: the leader's
+-- ticks, and an operator's deeds, which may come again much later. Apart, since ten
+-- ticks a second would push out a deed within one.
+local RINGS = {tick = 8, deed = 32}
 
 -- int writes a number that may be near 2^53 in full.
 local function int(n) return string.format('%.0f', n) end
@@ -135,21 +138,21 @@ local function tell()
   if #args > bare then call(unpack(args)) end
 end
 
--- again is the answer that a request with this id was given, or false.
-local function again(id)
+-- again is the answer that a request of this ring with this id was given, or false.
+local function again(ring, id)
   local ids = {}
-  for i = 0, RING - 1 do ids[i + 1] = 'i' .. i end
+  for i = 1, RINGS[ring] do ids[i] = ring .. '_id' .. i end
   local known = call('HMGET', REQS, unpack(ids))
-  for i = 0, RING - 1 do
-    if known[i + 1] == id then return call('HGET', REQS, 'a' .. i) or '' end
+  for i = 1, #ids do
+    if known[i] == id then return call('HGET', REQS, ring .. '_answer' .. i) or '' end
   end
   return false
 end
 
 -- remember keeps a request's answer for the case that it is sent again.
-local function remember(id, answer)
-  local i = call('HINCRBY', REQS, 'n', 1) % RING
-  call('HSET', REQS, 'i' .. i, id, 'a' .. i, answer)
+local function remember(ring, id, answer)
+  local i = call('HINCRBY', REQS, ring, 1) % RINGS[ring] + 1
+  call('HSET', REQS, ring .. '_id' .. i, id, ring .. '_answer' .. i, answer)
 end
 
 -- packed splits a grant: jti, seq, admitted (ms), claim end (ms), state, subject.
@@ -197,7 +200,8 @@ local function depart(left, state)
 end
 
 -- grant moves picked = {entry, score, …} from the line to the grants, and returns
--- their lines: "entry seq jti admitted_ms claim_ms subject".
+-- their lines: "entry seq jti admitted_ms claim_ms subject". Their jtis begin with
+-- id, which nobody may ever have used before.
 local function grant(picked, id)
   local claim = tonumber(call('HGET', META, 'claim_ttl'))
   local by = math.ceil((E.now + claim) / 1000) * 1000 -- a token's exp has whole seconds
@@ -223,13 +227,12 @@ local function grant(picked, id)
   many('ZADD', CLAIMS, claims)
   call('HINCRBY', META, 'admitted', #gone)
   F.g = lines
-  local text = table.concat(lines, '\n')
-  remember(id, text)
-  return text
+  return table.concat(lines, '\n')
 end
 
 -- known is where an entry stands, by what the store knows and by the sequence of
--- its receipt (0: none). Somebody who waits and is away gets a new grace; a place
+-- its receipt (0: none). Somebody who waits and is away gets a new grace, never a
+-- shorter one: who asks with a subject does not say that it is a phone. A place
 -- that the store has lost is put back at the receipt's sequence. The answers:
 --   "w seq"              waits
 --   "r seq"              waits again: was put back just now
@@ -240,7 +243,7 @@ end
 local function known(entry, receipt, mobile, subject)
   local seq = call('ZSCORE', LINE, entry)
   if seq then
-    call('ZADD', AWAY, 'XX', grace_end(mobile), entry)
+    call('ZADD', AWAY, 'XX', 'GT', grace_end(mobile), entry)
     return 'w ' .. int(tonumber(seq))
   end
   local g = call('HGET', GRANTS, entry)

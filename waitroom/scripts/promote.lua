@@ -1,6 +1,7 @@
 -- promote: the first n of the line get grants, as far as the cap allows.
 -- KEYS: as common.lua says.
--- ARGV: 1 fence  2 n (of this tick; the opening's burst comes on top)  3 request id
+-- ARGV: 1 fence  2 n (of this tick; the opening's burst comes on top)  3 request id,
+--   never used before  4 the most to let in by one call
 -- Reply: {outcome, lines, state, waiting, inside, rate, now}
 --   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
 --   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing
@@ -15,7 +16,7 @@
 --   one tick's rounding.
 local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accrues for, a slot of the window
 if not load() then return {'no_event'} end
-local fence, n, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local fence, n, id, most_grants = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
 local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window')
 local rate, max_active = tonumber(m[2]), tonumber(m[3])
@@ -28,7 +29,7 @@ end
 local highest = tonumber(m[1] or '0')
 if fence < highest then return answer('fenced', '') end
 if fence > highest then call('HSET', META, 'fence', int(fence)) end
-local before = again(id)
+local before = again('tick', id)
 if before then return answer('', before) end
 
 -- The bucket.
@@ -49,10 +50,8 @@ end
 local most = math.ceil(rate + rate * TICK / 1000 - 1e-9)
 local allowed = math.max(0, math.min(floor(tokens + 1e-9), most - recent))
 
-local burst = 0
-if E.burst_left > 0 and n > 0 then
-  if E.now < E.burst_until then burst = E.burst_left end
-end
+local burst = 0 -- a large one takes several calls
+if n > 0 and E.now < E.burst_until then burst = math.min(E.burst_left, most_grants - n) end
 
 local want, outcome = n + burst, ''
 local take = want
@@ -70,6 +69,7 @@ end
 local lines = ''
 if take > 0 then
   lines = grant(call('ZRANGE', LINE, 0, take - 1, 'WITHSCORES'), id)
+  remember('tick', id, lines)
   local bursting = math.min(take, burst)
   if bursting > 0 then call('HSET', META, 'burst_left', E.burst_left - bursting) end
   local counted = take - bursting
