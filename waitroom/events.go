@@ -127,10 +127,11 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 	if err := r.want(10); err != nil {
 		return Event{}, fmt.Errorf("event %s: %w", id, err)
 	}
-	n, err := numbers(r.rest[0], r.rest[1], r.rest[2], r.rest[6], r.rest[7], r.rest[9])
+	n, err := numbers(r.rest[0], r.rest[1], r.rest[2], r.rest[6], r.rest[7], r.rest[9], r.rest[8])
 	if err != nil {
 		return Event{}, fmt.Errorf("event %s: %w", id, err)
 	}
+	l.saw(id, Seq(n[6])) // also what other nodes gave out
 	e := Event{
 		State: State(r.rest[4]), Reason: r.rest[5],
 		Waiting: n[0], Inside: n[1], Now: millis(n[2]), Version: n[3], Epoch: n[4], Admitted: n[5],

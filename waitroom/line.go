@@ -83,10 +83,13 @@ type Line struct {
 	joins  *batcher[EventID, joinCall, placeReply]
 	places *batcher[EventID, placeCall, placeReply]
 
-	// seen is the highest sequence this process was ever given, by event. A store
+	mu sync.Mutex // guards the fields below
+	// seen is the highest sequence this process was ever told of, by event. A store
 	// whose counter is behind it has lost writes, and starts a new epoch.
-	mu   sync.Mutex
 	seen map[EventID]Seq
+	// unlisted are the events of which the store did not know this node when it last
+	// said who is here; the next heartbeat tells.
+	unlisted map[EventID]bool
 }
 
 // New makes a Line; it connects to nothing. The client must have
@@ -112,7 +115,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 		log:    log.Named("line"),
 		keys:   keys{prefix: cfg.Prefix},
 		signer: receipts{keys: cfg.ReceiptKeys},
-		seen:   make(map[EventID]Seq),
+		seen:   make(map[EventID]Seq), unlisted: make(map[EventID]bool),
 	}
 	if !obeysContext(rdb) {
 		l.log.Warn("store client ignores call timeouts")
@@ -176,6 +179,7 @@ func (l *Line) forget(event EventID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, event)
+	delete(l.unlisted, event)
 }
 
 // entryBytes is the size of an entry id before encoding: 96 bits.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
@@ -88,6 +89,14 @@ func TestPromise7NoSequenceIsGivenTwice(t *testing.T) {
 			require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(kept[0].Seq)).Err())
 			l.saw("e", fresh.Seq)
 			require.Greater(t, joinN(t, l, 1)[0].Seq, fresh.Seq)
+
+			// Nor does one that only looked at the event while they were given out.
+			given := joinN(t, l, 3)
+			bystander := testLineAs(t, rdb, l.cfg.Prefix)
+			_, err = bystander.Event(t.Context(), "e")
+			require.NoError(t, err)
+			require.NoError(t, rdb.HSet(t.Context(), l.keys.meta("e"), "seq", int64(fresh.Seq)).Err())
+			require.Greater(t, joinN(t, bystander, 1)[0].Seq, given[2].Seq)
 		})
 	}
 }
@@ -255,4 +264,65 @@ func TestPresence(t *testing.T) {
 			require.EqualValues(t, 1, n, "the one on node b stays")
 		})
 	}
+}
+
+// A node that was given up while it slept is told so at its next heartbeat, whatever
+// it said of its sockets before that, and however far the giving up had come.
+func TestForgottenNodesAreTold(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		l := testLine(t, rdb)
+		ctx := t.Context()
+		open(t, l, nil)
+		beat := func() bool {
+			t.Helper()
+			known, err := l.Beat(ctx, "e")
+			require.NoError(t, err)
+			return known
+		}
+		require.False(t, beat())
+		require.True(t, beat())
+		many := make([]EntryID, sweepBatch+100)
+		for i := range many {
+			many[i] = EntryID(newID())
+		}
+		require.NoError(t, l.Here(ctx, "e", many))
+		require.True(t, beat())
+
+		shift(t, l, HeartbeatTTL+time.Second)
+		more, err := l.sweepLost(ctx, "e", l.Node())
+		require.NoError(t, err)
+		require.True(t, more, "a part of its sockets is still counted")
+		require.False(t, beat())
+		require.True(t, beat())
+
+		shift(t, l, HeartbeatTTL+time.Second)
+		_, err = l.Sweep(ctx, "e")
+		require.NoError(t, err)
+		require.NoError(t, l.Here(ctx, "e", many[:1]))
+		require.False(t, beat())
+		require.True(t, beat())
+	})
+}
+
+// Who asks with a subject does not say that it is a phone, and keeps a phone's grace.
+func TestPollingShortensNoGrace(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		l := testLine(t, rdb)
+		ctx := t.Context()
+		open(t, l, func(s *Settings) {
+			s.Identity, s.Grace, s.GraceMobile = "jwt", Duration(time.Minute), Duration(10*time.Minute)
+		})
+		_, err := l.Join(ctx, JoinRequest{Event: "e", Subject: "ann", Mobile: true})
+		require.NoError(t, err)
+		_, err = l.PlaceOf(ctx, "e", "ann")
+		require.NoError(t, err)
+		shift(t, l, 5*time.Minute)
+		_, err = l.Sweep(ctx, "e")
+		require.NoError(t, err)
+		p, err := l.PlaceOf(ctx, "e", "ann")
+		require.NoError(t, err)
+		require.Equal(t, EntryWaiting, p.State)
+	})
 }

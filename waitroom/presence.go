@@ -18,8 +18,12 @@ const presenceBatch = 500
 // Errors: ErrNoEvent, ErrUnavailable; after an error it may hold for a part.
 func (l *Line) Here(ctx context.Context, event EventID, entries []EntryID) error {
 	for batch := range slices.Chunk(entries, presenceBatch) {
-		if _, err := l.here(ctx, event, batch); err != nil {
+		r, err := l.here(ctx, event, batch)
+		if err != nil {
 			return err
+		}
+		if r.outcome == outcomeNew {
+			l.forgotten(event)
 		}
 	}
 	return nil
@@ -30,7 +34,25 @@ func (l *Line) Here(ctx context.Context, event EventID, entries []EntryID) error
 // again. Errors: ErrNoEvent, ErrUnavailable.
 func (l *Line) Beat(ctx context.Context, event EventID) (known bool, err error) {
 	r, err := l.here(ctx, event, nil)
-	return r.outcome == outcomeKnown, err
+	if err != nil {
+		return false, err
+	}
+	return !l.wasForgotten(event) && r.outcome == outcomeKnown, nil
+}
+
+// forgotten notes for the next Beat that a Here found this node not listed.
+func (l *Line) forgotten(event EventID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unlisted[event] = true
+}
+
+func (l *Line) wasForgotten(event EventID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.unlisted[event]
+	delete(l.unlisted, event)
+	return was
 }
 
 // here is the one caller of here.lua.

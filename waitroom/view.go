@@ -170,10 +170,10 @@ func (v *View) follow(ctx context.Context, wg *sync.WaitGroup, ids []EventID) {
 		v.mu.Unlock()
 		wg.Go(func() {
 			f.run(ctx)
+			f.leave(ctx) // before an event of the same name can be told of
 			v.mu.Lock()
 			delete(v.followers, id)
 			v.mu.Unlock()
-			f.leave(ctx)
 		})
 	}
 	v.mu.RLock()

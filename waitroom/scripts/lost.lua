@@ -10,6 +10,7 @@ if beat and tonumber(beat) > E.now then
   tell()
   return {'alive'}
 end
+call('ZADD', NODES, 0, ARGV[1]) -- given up: should it beat again, it is told
 local grace = grace_end(E.grace_mobile > E.grace)
 for _, entry in ipairs(call('SPOP', KEYS[15], ARGV[2])) do
   if call('ZSCORE', LINE, entry) then call('ZADD', AWAY, 'NX', grace, entry) end
