@@ -73,6 +73,7 @@ func (s *Server) routes(e *echo.Echo) {
 	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
 	get("/v1/ops/events/:event/metrics", s.opsMetrics, s.operator)
 	e.GET(routeOpsLive, s.opsLive, s.operator)
+	get("/v1/ops/profiles/:name", s.profile, s.operator)
 
 	// Running it.
 	get("/healthz", s.healthz)
