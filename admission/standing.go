@@ -52,14 +52,17 @@ type standingJSON struct {
 	Leader   string           `json:"leader"`
 	Waiting  int64            `json:"waiting"`
 	Inside   int64            `json:"inside"`
-	At       time.Time        `json:"at"`
+	At       string           `json:"at"`
 }
+
+// stampFormat is how times are written outside: UTC, with milliseconds.
+const stampFormat = "2006-01-02T15:04:05.000Z"
 
 // MarshalJSON writes snake_case fields, and no usage while it is unknown.
 func (s Standing) MarshalJSON() ([]byte, error) {
 	j := standingJSON{
 		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Given: s.Given, Held: s.Held,
-		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At,
+		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat),
 	}
 	if !math.IsNaN(s.Usage) {
 		j.Usage = &s.Usage
@@ -73,10 +76,14 @@ func (s *Standing) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return fmt.Errorf("standing: %w", err)
 	}
+	at, err := time.Parse(time.RFC3339, j.At)
+	if err != nil {
+		return fmt.Errorf("standing: %w", err)
+	}
 	*s = Standing{
 		Decision: Decision{N: j.N, RatePerS: j.RatePerS, Reason: j.Reason, Usage: math.NaN()},
 		Event:    j.Event, Load: j.Load, Given: j.Given, Held: j.Held,
-		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: j.At,
+		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at,
 	}
 	if j.Usage != nil {
 		s.Usage = *j.Usage

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -218,7 +219,7 @@ func TestContractServerSentEvents(t *testing.T) {
 	require.Equal(t, p.inside(s).pass, next("admitted")["entry_token"])
 	request{method: "GET", path: "/v1/events/stream/live", header: map[string]string{"Accept": "text/event-stream"}}.refused(t, s, 401, "token_required")
 	request{method: "GET", path: "/v1/events/stream/live", header: map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer x"}}.refused(t, s, 401, "token_invalid")
-	s.signal(15)
+	s.signal(syscall.SIGTERM)
 	require.Positive(t, next("bye")["retry_after_ms"])
 }
 

@@ -40,35 +40,56 @@ const operatorToken = "operator-token-of-the-tests"
 // siteKey likewise.
 const siteKey = "site-key-of-the-tests"
 
-// instance is a `waitroom serve` process.
+// instance is a `waitroom serve` process, or another that listens.
 type instance struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	url  string
-	dir  string
 	done chan struct{} // closed when the process has ended and err is set
 	err  error
 
-	mu  sync.Mutex // guards log
+	mu  sync.Mutex // guards log and out
 	log strings.Builder
+	out strings.Builder
+}
+
+// Write takes what the process prints.
+func (s *instance) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.Write(p)
+}
+
+// printed is what the process has printed, apart from its log.
+func (s *instance) printed() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.String()
 }
 
 // startInstance starts `waitroom serve` on a free port with its own data
 // directory, and waits until it listens. It is killed when the test ends.
 func startInstance(t *testing.T, args ...string) *instance {
 	t.Helper()
-	bin, err := binary()
-	require.NoError(t, err)
-	s := &instance{t: t, dir: t.TempDir(), done: make(chan struct{})}
-	s.cmd = exec.Command(bin, append([]string{
-		"serve", "--addr", "127.0.0.1:0", "--data", filepath.Join(s.dir, "data"), "--log-format", "json",
+	return startProcess(t, nil, append([]string{
+		"serve", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--log-format", "json",
 		"--operator-token", operatorToken, "--site-key", siteKey,
 	}, args...)...)
-	s.cmd.Dir = s.dir
-	s.cmd.Env = cleanEnviron()
+}
+
+// startProcess starts a command that listens and logs in JSON, in a directory of
+// its own.
+func startProcess(t *testing.T, env []string, args ...string) *instance {
+	t.Helper()
+	bin, err := binary()
+	require.NoError(t, err)
+	s := &instance{t: t, done: make(chan struct{})}
+	s.cmd = exec.Command(bin, args...)
+	s.cmd.Dir = t.TempDir()
+	s.cmd.Env = append(cleanEnviron(), env...)
 	stderr, err := s.cmd.StderrPipe()
 	require.NoError(t, err)
-	s.cmd.Stdout = io.Discard
+	s.cmd.Stdout = s
 	require.NoError(t, s.cmd.Start())
 	listening := make(chan string, 1)
 	go s.follow(stderr, listening)

@@ -16,7 +16,7 @@ type sample struct {
 	Event    waitroom.EventID `json:"event"`
 	State    waitroom.State   `json:"state"`
 	Reason   string           `json:"reason,omitempty"`
-	Now      time.Time        `json:"now"`
+	Now      string           `json:"now"` // the store's clock
 	Waiting  int64            `json:"waiting"`
 	Inside   int64            `json:"inside"`
 	Admitted int64            `json:"admitted"` // since the event was made
@@ -81,7 +81,7 @@ func (s *service) sample(ctx context.Context, id waitroom.EventID) ([]byte, erro
 		return nil, err
 	}
 	out := sample{
-		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Truncate(time.Millisecond), Waiting: ev.Waiting, Inside: ev.Inside,
+		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Format("2006-01-02T15:04:05.000Z"), Waiting: ev.Waiting, Inside: ev.Inside,
 		Admitted: ev.Admitted, AdmittedPerS: s.sampler.rate(id, ev.Now, ev.Admitted),
 		RatePerS: ev.RatePerS, MaxActive: ev.MaxActive,
 		Sockets: s.hub.Sockets(), Node: s.node, Leading: s.controller.Leading(),

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+)
+
+// metrics is one sample of an event.
+func (s *instance) metrics(event string) map[string]any {
+	s.t.Helper()
+	status, body := s.ops(http.MethodGet, "/"+event+"/metrics", nil)
+	require.Equal(s.t, http.StatusOK, status, body)
+	return body
+}
+
+// stays asks for a second whether a condition holds all the time.
+func stays(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	began := time.Now()
+	until(t, 30*time.Second, what, func() bool {
+		require.True(t, condition(), what)
+		return time.Since(began) > time.Second
+	})
+}
+
+// A change by one instance is true at once in the store, and soon on the other's
+// pages: pause, resume, rate, drain, close. No second holds more than the rate.
+func TestContractSteering(t *testing.T) {
+	t.Parallel()
+	flags := realServers.flags(t)
+	a, b := startInstance(t, flags...), startInstance(t, flags...)
+	const rate, crowd = 20, 60
+	a.create("steered", facts{"rate_per_s": rate, "state": "paused", "max_active": 50})
+	people := make([]*person, crowd)
+	for i := range people {
+		people[i] = join(t, a, "steered")
+	}
+	count := func(what string) float64 { // by the store itself
+		_, whole := b.ops(http.MethodGet, "/steered", nil)
+		return whole[what].(float64)
+	}
+	admitted := func() float64 { return count("admitted") }
+	stays(t, "nobody is let in while paused", func() bool { return admitted() == 0 })
+	b.patch("steered", facts{"state": "open"})
+	until(t, 20*time.Second, "some are in", func() bool { return admitted() >= 5 })
+	a.patch("steered", facts{"state": "paused"})
+	paused := admitted()
+	stays(t, "nobody is let in after the pause", func() bool { return admitted() == paused })
+	until(t, 5*time.Second, "the other instance says so", func() bool { return b.public("steered")["state"] == "paused" })
+	b.patch("steered", facts{"state": "open"})
+	until(t, 30*time.Second, "the room is full", func() bool { return admitted() == 50 })
+	stays(t, "never more than max_active are inside", func() bool { return count("inside") == 50 })
+
+	times := make([]int64, 0, 50)
+	for _, p := range people[:50] {
+		at, err := time.Parse(time.RFC3339, p.me(b)["admitted_at"].(string))
+		require.NoError(t, err)
+		times = append(times, at.UnixMilli())
+	}
+	require.True(t, slices.IsSorted(times), "in the order of the joins")
+	for i := range times {
+		n := 0
+		for _, at := range times[i:] {
+			if at-times[i] < 1000 {
+				n++
+			}
+		}
+		require.LessOrEqual(t, n, rate+rate/10, "the rate and one tick's rounding, also across the pause")
+	}
+
+	a.patch("steered", facts{"state": "draining", "max_active": 0, "rate_per_s": 1000})
+	until(t, 10*time.Second, "the line empties", func() bool { return admitted() == crowd })
+	until(t, 5*time.Second, "the other instance has the rate", func() bool { return b.public("steered")["rate_per_s"] == 1000.0 })
+	request{method: "POST", path: "/v1/events/steered/entries"}.refused(t, b, 403, "closed")
+	status, _, _ := call(t, http.MethodPost, b.url+"/v1/events/steered/entries", nil, bearerOf(people[0].token))
+	require.Equal(t, http.StatusOK, status, "who has a turn keeps it")
+	b.patch("steered", facts{"state": "closed"})
+	request{method: "POST", path: "/v1/events/steered/entries"}.refused(t, a, 403, "closed")
+	status, _ = a.ops(http.MethodDelete, "/steered", nil)
+	require.Equal(t, http.StatusNoContent, status)
+	request{method: "POST", path: "/v1/events/steered/entries"}.refused(t, b, 404, "not_found")
+	until(t, 5*time.Second, "gone on the other instance", func() bool {
+		status, _, _ := request{method: "GET", path: "/v1/events/steered"}.send(t, b)
+		return status == http.StatusNotFound
+	})
+}
+
+// The site's own load steers the rate; one that is not heard of any more is the floor.
+func TestContractLoad(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	report := func(event string, usage float64) {
+		t.Helper()
+		status, _, body := call(t, http.MethodPut, s.url+"/v1/events/"+event+"/load", map[string]any{"pool_usage": usage}, bearerOf(siteKey))
+		require.Equal(t, http.StatusNoContent, status, body)
+	}
+	decides := func(event, reason string, rate float64) {
+		t.Helper()
+		until(t, 20*time.Second, fmt.Sprint(event, ": ", reason, " at ", rate), func() bool {
+			d, _ := s.metrics(event)["decision"].(map[string]any)
+			return d["reason"] == reason && d["rate_per_s"] == rate
+		})
+	}
+	s.create("busy", facts{"rate_per_s": 100, "load": facts{"stale_after": "5m", "steps": []facts{{"at": 0.8, "rate_per_s": 30}, {"at": 0.9, "rate_per_s": 0}}}})
+	report("busy", 0.85)
+	decides("busy", "database_busy", 30)
+	report("busy", 0.95)
+	decides("busy", "database_busy", 0)
+	p := join(t, s, "busy")
+	l := p.open(s)
+	l.next(5*time.Second, "position")
+	stays(t, "nobody is let in", func() bool { return p.me(s)["state"] == "waiting" })
+	report("busy", 0.1)
+	decides("busy", "rate", 100)
+	p.admitted(l, 10*time.Second)
+
+	s.create("silent", facts{"rate_per_s": 100, "load": facts{"stale_after": "1s", "floor_per_s": 3}})
+	report("silent", 0.1)
+	decides("silent", "load_unknown", 3)
+}
+
+// Operators let people in by hand, put them out, and every deed is in the audit.
+func TestContractByHand(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	s.create("hand", facts{"state": "paused", "max_active": 3})
+	people := []*person{join(t, s, "hand"), join(t, s, "hand"), join(t, s, "hand"), join(t, s, "hand"), join(t, s, "hand")}
+	admit := func(body map[string]any) (int, map[string]any) { return s.ops(http.MethodPost, "/hand/admit", body) }
+	status, body := admit(map[string]any{"entry_id": people[3].entry})
+	require.Equal(t, http.StatusOK, status, body)
+	require.Equal(t, []any{people[3].entry}, body["entries"])
+	require.Equal(t, "admitted", people[3].me(s)["state"], "outside the rate, and while paused")
+	status, body = admit(map[string]any{"count": 10})
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, []any{people[0].entry, people[1].entry}, body["entries"], "inside max_active, from the front")
+	request{"POST", "/v1/ops/events/hand/admit", `{"count":1}`, bearerOf(operatorToken)}.refused(t, s, 409, "full")
+	until(t, 5*time.Second, "the next move up", func() bool { return people[2].me(s)["position"] == 1.0 })
+	status, _ = s.ops(http.MethodPost, "/hand/block", map[string]any{"entry_id": people[2].entry})
+	require.Equal(t, http.StatusNoContent, status)
+	until(t, 5*time.Second, "the next moves up", func() bool { return people[4].me(s)["position"] == 1.0 })
+	s.patch("hand", facts{"rate_per_s": 7})
+
+	_, body = s.ops(http.MethodGet, "/hand/audit", nil)
+	var deeds []string
+	for _, record := range body["records"].([]any) {
+		record := record.(map[string]any)
+		deeds = append(deeds, record["what"].(string))
+		require.Equal(t, "operator", record["by"])
+		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, record["at"])
+	}
+	require.Equal(t, []string{"create", "admit", "admit", "block", "patch"}, deeds)
+	_, page := s.ops(http.MethodGet, "/hand/audit?limit=2&after="+body["records"].([]any)[0].(map[string]any)["id"].(string), nil)
+	require.Equal(t, body["records"].([]any)[1:3], page["records"])
+
+	until(t, 5*time.Second, "the rate is known", func() bool { return s.metrics("hand")["rate_per_s"] == 7.0 })
+	m := s.metrics("hand")
+	require.Equal(t, []any{"paused", 1.0, 3.0, 3.0, 7.0}, []any{m["state"], m["waiting"], m["inside"], m["admitted"], m["rate_per_s"]})
+	until(t, 10*time.Second, "the decision is told", func() bool { m = s.metrics("hand"); return m["decision"] != nil })
+	for _, at := range []any{m["now"], m["decision"].(map[string]any)["at"]} {
+		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, at)
+	}
+	header := http.Header{"Authorization": {"Bearer " + operatorToken}}
+	conn, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.url, "http")+"/v1/ops/events/hand/live", header)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(15*time.Second)))
+	for range 3 {
+		var sample map[string]any
+		require.NoError(t, conn.ReadJSON(&sample))
+		require.EqualValues(t, 3, sample["inside"])
+	}
+	_, res, err = websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.url, "http")+"/v1/ops/events/hand/live", nil)
+	require.ErrorIs(t, err, websocket.ErrBadHandshake)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusUnauthorized, res.StatusCode)
+}
+
+// The operator's commands do what the ops API does.
+func TestContractCommands(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	env := []string{"WAITROOM_OPERATOR_TOKEN=" + operatorToken}
+	event := func(status int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		got, stdout, stderr := runCommand(t, env, append([]string{"event", "--target", s.url}, args...)...)
+		require.Equal(t, status, got, "%v: %s", args, stderr)
+		return stdout, stderr
+	}
+	file := writeFile(t, "events.yaml", "events:\n  - id: gig\n    name: The Gig\n    rate_per_s: 5\n    opens_at: 2099-01-01T00:00:00Z\n    tickets: {kind: stock, stock: 5}\n")
+	out, _ := event(exitOK, "create", file)
+	require.Contains(t, out, "scheduled")
+	require.EqualValues(t, 5, s.public("gig")["seats_left"])
+	event(exitOK, "rate", "gig", "7.5")
+	_, whole := s.ops(http.MethodGet, "/gig", nil)
+	require.EqualValues(t, 7.5, whole["rate_per_s"])
+	for _, step := range [][2]string{{"open", "open"}, {"pause", "paused"}, {"resume", "open"}, {"drain", "draining"}, {"close", "closed"}} {
+		event(exitOK, step[0], "gig")
+		_, whole := s.ops(http.MethodGet, "/gig", nil)
+		require.Equal(t, step[1], whole["state"])
+	}
+	out, _ = event(exitOK, "list")
+	require.Regexp(t, `(?m)^gig +closed +7.5 +0 +0 +The Gig$`, out)
+	out, _ = event(exitOK, "audit", "gig")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 7)
+	for _, line := range lines {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
+
+	_, errs := event(exitFailed, "rate", "nope", "1")
+	require.Contains(t, errs, "not_found")
+	_, errs = event(exitFailed, "create", file)
+	require.Contains(t, errs, "exists")
+	_, errs = event(exitUsage, "rate", "gig", "fast")
+	require.Contains(t, errs, "fast")
+	event(exitUsage, "rate", "gig")
+	event(exitUsage, "dance", "gig")
+	_, errs = event(exitFailed, "list", "--operator-token", "another-token")
+	require.Contains(t, errs, "token_invalid")
+	require.NotContains(t, errs, "another-token")
+	status, _, errs := runCommand(t, env, "event", "list", "--target", "http://127.0.0.1:1")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, errs, "cannot be reached")
+	require.Len(t, strings.Split(strings.TrimSpace(errs), "\n"), 1, "one clear line")
+}
