@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -83,9 +84,7 @@ type facts map[string]any
 func (s *instance) create(id string, with facts) map[string]any {
 	s.t.Helper()
 	body := facts{"id": id, "rate_per_s": 1000}
-	for name, value := range with {
-		body[name] = value
-	}
+	maps.Copy(body, with)
 	status, answer := s.ops(http.MethodPost, "", body)
 	require.Equal(s.t, http.StatusCreated, status, answer)
 	return answer
@@ -155,9 +154,7 @@ func TestContractRefusals(t *testing.T) {
 	}
 	typed := func(kind string, header map[string]string) map[string]string {
 		out := map[string]string{"Content-Type": kind}
-		for name, value := range header {
-			out[name] = value
-		}
+		maps.Copy(out, header)
 		return out
 	}
 	const (

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"testing"
@@ -14,9 +15,7 @@ import (
 // hall sells two rows of a few seats.
 func hall(more facts) facts {
 	tickets := facts{"kind": "seats", "sections": []facts{{"id": "A", "rows": 2, "seats_per_row": 5}}}
-	for name, value := range more {
-		tickets[name] = value
-	}
+	maps.Copy(tickets, more)
 	return facts{"tickets": tickets}
 }
 
@@ -172,9 +171,7 @@ func TestContractOwnReservation(t *testing.T) {
 	stranger := newBuyer(t, s, "hall")
 	for _, proof := range []map[string]string{stranger.header(""), bearerOf(stranger.token)} {
 		keyed := map[string]string{"Idempotency-Key": "k"}
-		for name, value := range proof {
-			keyed[name] = value
-		}
+		maps.Copy(keyed, proof)
 		request{method: "GET", path: path, header: proof}.refused(t, s, 404, "not_found")
 		request{method: "DELETE", path: path, header: proof}.refused(t, s, 404, "not_found")
 		request{method: "POST", path: path + "/payment", header: keyed}.refused(t, s, 404, "not_found")
