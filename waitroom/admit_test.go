@@ -15,6 +15,7 @@ import (
 func TestAdmitSentAgainAfterManyTicks(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := testLine(t, rdb)
 		open(t, l, nil)
 		joinN(t, l, 40)
@@ -36,6 +37,7 @@ func TestAdmitSentAgainAfterManyTicks(t *testing.T) {
 func TestRequestIDsMakeNoJTITwice(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := testLine(t, rdb)
 		open(t, l, nil)
 		joinN(t, l, 80)
@@ -54,6 +56,7 @@ func TestRequestIDsMakeNoJTITwice(t *testing.T) {
 func TestAdmitOfAnExpiredGrant(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := testLine(t, rdb)
 		open(t, l, func(s *Settings) { s.ClaimTTL = Duration(time.Minute) })
 		p := joinN(t, l, 1)[0]

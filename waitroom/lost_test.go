@@ -271,6 +271,7 @@ func TestPresence(t *testing.T) {
 func TestForgottenNodesAreTold(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := testLine(t, rdb)
 		ctx := t.Context()
 		open(t, l, nil)

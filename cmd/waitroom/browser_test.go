@@ -54,7 +54,7 @@ func TestBrowserJourney(t *testing.T) {
 	v.Panel("paid")
 	look(t, "paid", v.Screenshot())
 	require.NotEmpty(t, v.Text("paid-order"))
-	require.Equal(t, "", browsertest.Value[string](v, "location.search"), "no token ever stands in an address")
+	require.Empty(t, browsertest.Value[string](v, "location.search"), "no token ever stands in an address")
 }
 
 // look checks that a screen shows something, and keeps it where SCREENSHOTS says.

@@ -54,6 +54,6 @@ func serveSandbox(ctx context.Context, listener net.Listener) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := server.Shutdown(stop)
-	<-ended
+	<-ended //nolint:errcheck // it is ErrServerClosed: Shutdown has just closed it
 	return err
 }

@@ -72,8 +72,8 @@ func TestServeConfigFaults(t *testing.T) {
 		args, env  []string
 		file       string
 	}{
-		{name: "unknown variable", env: []string{"WAITROOM_ADRESS=x"}, want: "WAITROOM_ADRESS is unknown"},
-		{name: "unknown key", file: "adress: x\n", want: `key "adress" is unknown`},
+		{name: "unknown variable", env: []string{"WAITROOM_COLOUR=x"}, want: "WAITROOM_COLOUR is unknown"},
+		{name: "unknown key", file: "colour: x\n", want: `key "colour" is unknown`},
 		{name: "nested key", file: "redis: {host: x}\n", want: `key "redis" wants a plain value`},
 		{name: "broken file", file: "a: [\n", want: "config file"},
 		{name: "addr without port", args: []string{"--addr", "localhost"}, want: "addr:"},

@@ -201,7 +201,7 @@ func TestContractCommands(t *testing.T) {
 	require.EqualValues(t, 5, s.public("gig")["seats_left"])
 	event(exitOK, "rate", "gig", "7.5")
 	_, whole := s.ops(http.MethodGet, "/gig", nil)
-	require.EqualValues(t, 7.5, whole["rate_per_s"])
+	require.InDelta(t, 7.5, whole["rate_per_s"], 0)
 	for _, step := range [][2]string{{"open", "open"}, {"pause", "paused"}, {"resume", "open"}, {"drain", "draining"}, {"close", "closed"}} {
 		event(exitOK, step[0], "gig")
 		_, whole := s.ops(http.MethodGet, "/gig", nil)

@@ -103,6 +103,7 @@ func TestContractSeatMap(t *testing.T) {
 func TestContractReservationRefusals(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, flags []string) {
+		t.Helper()
 		s := startInstance(t, flags...)
 		s.create("hall", hall(nil))
 		s.create("stock", facts{"tickets": facts{"kind": "stock", "stock": 3, "per_user": 3}})
@@ -199,6 +200,7 @@ func TestContractOwnReservation(t *testing.T) {
 func TestContractPayments(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, flags []string) {
+		t.Helper()
 		s := startInstance(t, flags...)
 		s.create("hall", hall(facts{"hold_ttl": "3s"}))
 

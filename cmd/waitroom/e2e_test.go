@@ -43,6 +43,7 @@ func onEach(t *testing.T, test func(t *testing.T, flags []string)) {
 func TestJourney(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, flags []string) {
+		t.Helper()
 		s := startInstance(t, flags...)
 		p := join(t, s, "demo")
 		l := p.open(s)
@@ -201,6 +202,7 @@ func TestLeaderLost(t *testing.T) {
 func TestOneSeatManyBuyers(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, flags []string) {
+		t.Helper()
 		instances := []*instance{startInstance(t, flags...)}
 		if len(flags) > 0 {
 			instances = append(instances, startInstance(t, flags...))

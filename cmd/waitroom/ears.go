@@ -36,16 +36,13 @@ func (e *ears) Changed(ev waitroom.Event) {
 	e.hub.Changed(ev)
 }
 
-// reasonDeleted is what the view says of an event that is no more.
-const reasonDeleted = "deleted"
-
 func (e *ears) remember(ev waitroom.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known == nil {
 		e.known, e.gone = make(map[waitroom.EventID]waitroom.Event), make(map[waitroom.EventID]waitroom.Event)
 	}
-	if before, ok := e.known[ev.ID]; ok && ev.Reason == reasonDeleted {
+	if before, ok := e.known[ev.ID]; ok && ev.Reason == waitroom.ReasonDeleted {
 		e.gone[ev.ID] = before
 		delete(e.known, ev.ID)
 		return

@@ -32,7 +32,7 @@ const (
 // run executes one command line and turns its error into one clear line and an
 // exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	root := newRootCommand() //nolint:contextcheck // commands take theirs from ExecuteContext
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

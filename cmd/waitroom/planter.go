@@ -127,7 +127,7 @@ func (p *planter) replant(ctx context.Context) error {
 	defer cancel()
 	there, err := p.s.rdb.Exists(ctx, plantedKey).Result()
 	if err != nil {
-		return nil //nolint:nilerr // a store that is away is looked at again; others say so
+		return nil // a store that is away is looked at again; others say so
 	}
 	if there > 0 {
 		p.ears.believe()

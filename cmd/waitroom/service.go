@@ -76,7 +76,7 @@ func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) 
 	for _, step := range []func(context.Context) error{
 		s.openStore, s.openKeys, s.buildTickets, s.buildLine, s.buildAdmission,
 		func(ctx context.Context) error { return s.plant(ctx, b.plan) },
-		func(context.Context) error { return s.buildWeb(b.listener) },
+		func(context.Context) error { return s.buildWeb(b.listener) }, //nolint:contextcheck // handlers have their requests' contexts
 	} {
 		if err := step(ctx); err != nil {
 			s.close()
