@@ -1,0 +1,105 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/ticket/sqltest"
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
+)
+
+// The whole way on a cluster of three masters, with events on all of them.
+func TestContractCluster(t *testing.T) {
+	t.Parallel()
+	addrs := strings.Join(redistest.Cluster(t).Options().Addrs, ",")
+	flags := []string{"--redis", "redis+cluster://" + addrs, "--database", sqltest.Postgres(t), "--limits", "off"}
+	a, b := startInstance(t, flags...), startInstance(t, flags...)
+	for _, event := range []string{"one", "two", "three", "four", "five", "six"} {
+		a.create(event, facts{"rate_per_s": 50, "tickets": facts{"kind": "stock", "stock": 5}})
+		status, _, body := call(t, http.MethodPut, b.url+"/v1/events/"+event+"/load", map[string]any{"pool_usage": 0.1}, bearerOf(siteKey))
+		require.Equal(t, http.StatusNoContent, status, body)
+		in := newBuyer(t, b, event)
+		require.Equal(t, in.pass, in.open(a).next(5*time.Second, "admitted")["entry_token"])
+		id := in.held(b, map[string]any{"quantity": 2})
+		status, _, body = in.pay(a, id, "pay", "")
+		require.Equal(t, http.StatusAccepted, status, body)
+		in.becomes(b, id, "paid")
+		status, _, _ = call(t, http.MethodDelete, b.url+"/v1/events/"+event+"/entries/me", nil, bearerOf(in.token))
+		require.Equal(t, http.StatusNoContent, status)
+	}
+	_, body := b.ops(http.MethodGet, "", nil)
+	require.Len(t, body["events"], 7, "and the demo")
+	for _, event := range []string{"one", "two", "three"} {
+		status, body := b.ops(http.MethodDelete, "/"+event, nil)
+		require.Equal(t, http.StatusNoContent, status, body)
+	}
+}
+
+// Parts of a service run apart: one takes the line and lets people in, another sells.
+func TestContractRolesApart(t *testing.T) {
+	t.Parallel()
+	flags := realServers.flags(t)
+	with := func(roles string) *instance {
+		return startInstance(t, append([]string{"--roles", roles}, flags...)...)
+	}
+	line, admission, seller, worker := with("line"), with("admission"), with("ticket"), with("worker")
+	seller.create("parts", facts{"tickets": facts{"kind": "stock", "stock": 5}})
+	p := join(t, line, "parts")
+	l := p.open(line)
+	b := p.admitted(l, 20*time.Second)
+	id := b.held(seller, map[string]any{"quantity": 1})
+	status, _, body := b.pay(seller, id, "pay", "")
+	require.Equal(t, http.StatusAccepted, status, body)
+	require.Equal(t, "paid", l.next(20*time.Second, "reservation")["status"], "told on the socket of another part")
+	b.becomes(seller, id, "paid")
+	request{"POST", "/v1/events/parts/reservations", `{"quantity":1}`, b.header("k")}.refused(t, line, 404, "not_found")
+	for _, s := range []*instance{line, admission, seller, worker} {
+		require.Equal(t, s == admission, s.metrics("parts")["leading"])
+		status, _, _ := request{method: "GET", path: "/readyz"}.send(t, s)
+		require.Equal(t, http.StatusOK, status)
+	}
+}
+
+// With the database away nothing is sold and nothing is lost, the line goes on, at
+// its floor, and everything comes back by itself.
+func TestContractDatabaseAway(t *testing.T) {
+	t.Parallel()
+	database := sqltest.Alone(t)
+	s := startInstance(t, "--redis", redistest.Start(t, redistest.Config{}).URL(), "--database", database.URL(), "--limits", "off")
+	s.create("sale", facts{"rate_per_s": 50, "tickets": facts{"kind": "stock", "stock": 5}, "load": facts{"floor_per_s": 2}})
+	holder, late := newBuyer(t, s, "sale"), newBuyer(t, s, "sale")
+	id := holder.held(s, map[string]any{"quantity": 2})
+
+	database.Stop()
+	request{"POST", "/v1/events/sale/reservations", `{"quantity":1}`, late.header("k")}.refused(t, s, 503, "unavailable")
+	request{"GET", "/v1/events/sale/reservations/" + id, "", holder.header("")}.refused(t, s, 503, "unavailable")
+	request{"POST", "/v1/events/sale/reservations/" + id + "/payment", "", holder.header("k")}.refused(t, s, 503, "unavailable")
+	request{method: "GET", path: "/readyz"}.refused(t, s, 503, "unavailable")
+	status, _, _ := request{method: "GET", path: "/healthz"}.send(t, s)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, http.StatusNoContent, late.passes(s), "the gate does not need it")
+	until(t, 20*time.Second, "the rate is the floor", func() bool {
+		d, _ := s.metrics("sale")["decision"].(map[string]any)
+		return d["reason"] == "load_unknown" && d["rate_per_s"] == 2.0
+	})
+	newBuyer(t, s, "sale")
+
+	require.NoError(t, database.Start())
+	until(t, 30*time.Second, "ready again", func() bool {
+		status, _, _ := request{method: "GET", path: "/readyz"}.send(t, s)
+		return status == http.StatusOK
+	})
+	status, _, body := late.reserve(s, "k", map[string]any{"quantity": 1})
+	require.Equal(t, http.StatusCreated, status, "a refusal of this kind is not kept: %v", body)
+	status, _, _ = holder.pay(s, id, "k", "")
+	require.Equal(t, http.StatusAccepted, status)
+	holder.becomes(s, id, "paid")
+	until(t, 20*time.Second, "the rate is back", func() bool {
+		d, _ := s.metrics("sale")["decision"].(map[string]any)
+		return d["rate_per_s"] == 50.0
+	})
+}
