@@ -26,7 +26,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	err := Config{
 		PublicURL: "ftp://x", Origins: []string{"shop.example", "https://shop.example/path"}, AllowedRedirectHosts: []string{"https://shop.example"},
-		OperatorToken: "short", IdentitySecret: []byte("short"),
+		IdentitySecret: []byte("short"),
 	}.Validate()
 	for _, want := range []string{"public-url", `origins: "shop.example"`, `origins: "https://shop.example/path"`, "allowed-redirect-hosts", "operator-token", "identity-secret"} {
 		require.ErrorContains(t, err, want)

@@ -72,6 +72,19 @@ func TestContractEnvironment(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, "open where no token was given")
 }
 
+// Any token is an operator's token: the contract sets no least length.
+func TestContractShortSecrets(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, flags []string) {
+		t.Helper()
+		s := startInstance(t, append([]string{"--operator-token", "op", "--site-key", "k"}, flags...)...)
+		status, _, _ := request{method: "GET", path: "/v1/ops/events", header: bearerOf("op")}.send(t, s)
+		require.Equal(t, http.StatusOK, status)
+		status, _, _ = request{"PUT", "/v1/events/demo/load", `{"pool_usage":0}`, bearerOf("k")}.send(t, s)
+		require.Equal(t, http.StatusNoContent, status)
+	})
+}
+
 // A payment provider in another process: each way that it answers has its outcome.
 func TestContractSandbox(t *testing.T) {
 	t.Parallel()

@@ -140,6 +140,9 @@ func (s *service) openStore(ctx context.Context) error {
 		s.base = append(s.base, embedded.Run)
 		s.rdb = embedded.client()
 	} else {
+		if short := s.cfg.guessable(); len(short) > 0 { // the embedded default is for trying, and may have any
+			s.log.Warn("short secrets can be guessed; at least 8 characters are better", zap.Strings("keys", short))
+		}
 		rdb, err := redisClient(s.cfg.Redis)
 		if err != nil {
 			return usage(err)
