@@ -36,9 +36,13 @@ type Listener interface {
 	// Departed: these left the line without a grant.
 	Departed(EventID, []Departure)
 	// Changed: settings or state changed, or the event was seen for the first time.
-	// An event that was deleted comes once more, Closed with the reason "deleted".
+	// An event that was deleted, or that the store lost, comes once more, Closed with
+	// ReasonDeleted.
 	Changed(Event)
 }
+
+// ReasonDeleted is the reason of the last that a Listener hears of an event.
+const ReasonDeleted = "deleted"
 
 // ForgottenListener is a Listener that says with Line.Here whose sockets this node
 // holds. It is told when the store knows nothing of what was said before for an

@@ -128,7 +128,7 @@ func (f *follower) leave(ctx context.Context) {
 	f.state.known = false
 	f.state.mu.Unlock()
 	if ok && ctx.Err() == nil && f.lis != nil {
-		ev.State, ev.Reason = Closed, "deleted"
+		ev.State, ev.Reason = Closed, ReasonDeleted
 		f.lis.Changed(ev)
 	}
 }
