@@ -96,10 +96,9 @@ func (s *shard) answered(p *person, a answer) {
 		s.over(p, waitroom.EntryBlocked)
 	case errors.Is(a.err, waitroom.ErrTokenInvalid), errors.Is(a.err, waitroom.ErrWrongEvent):
 		s.endAll(p, CodeBadToken)
-	case errors.Is(a.err, waitroom.ErrNoEvent):
-		s.endAll(p, CodeNoEvent)
 	default:
-		// The next visits ask again, about once a second and person.
+		// The next visits ask again, about once a second and person. An event that is
+		// missing may come back: its room says when that is given up.
 		s.h.log.Debug("place not known", zap.String("event", string(p.room.id)), zap.Error(a.err))
 	}
 }

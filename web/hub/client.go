@@ -65,6 +65,7 @@ type person struct {
 	room    *room
 	entry   waitroom.EntryID
 	receipt string
+	subject string // of the last turn, where the site has a name of its own for the person
 	seq     waitroom.Seq
 	shown   int64 // the smallest position told so far for seq; 0: none
 	state   waitroom.EntryState
@@ -80,7 +81,6 @@ type person struct {
 // turn is a grant as its holder is told of it.
 type turn struct {
 	jti     string
-	subject string
 	message []byte
 }
 

@@ -61,6 +61,9 @@ type Config struct {
 	Askers int
 	// StoreTimeout is the deadline of each call to the line. Default 2s.
 	StoreTimeout time.Duration
+	// GoneAfter is how long an event must be missing before its people are sent away
+	// for good: a store that lost its data has it again by then. Default 5s.
+	GoneAfter time.Duration
 	// DrainPerS is how many clients a second may come back after a drain, as long as
 	// all are back in 50s. Default 500.
 	DrainPerS int
@@ -85,6 +88,7 @@ func (c Config) withDefaults() Config {
 	c.Tick = cmp.Or(c.Tick, 100*time.Millisecond)
 	c.Askers = cmp.Or(c.Askers, 64)
 	c.StoreTimeout = cmp.Or(c.StoreTimeout, 2*time.Second)
+	c.GoneAfter = cmp.Or(c.GoneAfter, 5*time.Second)
 	c.DrainPerS = cmp.Or(c.DrainPerS, 500)
 	c.DrainGrace = cmp.Or(c.DrainGrace, 5*time.Second)
 	return c
@@ -130,6 +134,7 @@ func (c Config) Validate() error {
 		{"write_timeout", c.WriteTimeout, time.Minute},
 		{"tick", c.Tick, 100 * time.Millisecond},
 		{"store_timeout", c.StoreTimeout, time.Minute},
+		{"gone_after", c.GoneAfter, time.Minute},
 		{"drain_grace", c.DrainGrace, 20 * time.Second},
 	} {
 		if f.d <= 0 || f.d > f.max {

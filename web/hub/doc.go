@@ -57,7 +57,8 @@
 // 10 s (1008). For a client: QueueLen frames, and the rest of one write. Posts to a
 // shard: 1,024, then the reader waits. News to a shard: 65,536 items, then dropped
 // and counted, since a visit finds out by itself. Questions: 4,096, then put off to
-// the next visit. Changes of presence: 4 × MaxSockets entries, then dropped.
+// the next visit. Changes of presence: 4 × MaxSockets entries, then dropped; whoever
+// is here is told of again within 30 s.
 //
 // # Memory
 //

@@ -305,8 +305,12 @@ func (h *Hub) Departed(event waitroom.EventID, gone []waitroom.Departure) {
 }
 
 // Changed implements waitroom.Listener: a new state, reason or message is pushed
-// to everybody of the event. It does not block.
+// to everybody of the event. It does not block. That an event is no more is not
+// believed at once, see Config.GoneAfter.
 func (h *Hub) Changed(ev waitroom.Event) {
+	if ev.Reason == waitroom.ReasonDeleted {
+		return
+	}
 	if r := h.rooms.get(ev.ID); r != nil && h.rooms.update(r, ev) {
 		h.tell([]*room{r})
 	}

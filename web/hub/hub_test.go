@@ -174,6 +174,7 @@ func quick() Config {
 	return Config{
 		Origins: []string{"https://tickets.example"}, MaxSockets: 10_000, Shards: 3,
 		NearEvery: 100 * time.Millisecond, FarEvery: 400 * time.Millisecond, Tick: 10 * time.Millisecond,
+		GoneAfter: 100 * time.Millisecond,
 	}
 }
 

@@ -149,8 +149,8 @@ func (s *shard) forget(p *person) {
 		return
 	}
 	delete(ps.byEntry, p.entry)
-	if p.turn != nil {
-		delete(ps.bySubject, p.turn.subject)
+	if ps.bySubject[p.subject] == p {
+		delete(ps.bySubject, p.subject)
 	}
 	if len(ps.byEntry) == 0 {
 		delete(s.rooms, p.room)
@@ -192,17 +192,20 @@ func (s *shard) grant(p *person, g waitroom.Grant) {
 	if p.state != waitroom.EntryEntered {
 		p.state = waitroom.EntryAdmitted
 	}
-	p.turn = &turn{jti: g.JTI, subject: g.Subject}
+	p.turn = &turn{jti: g.JTI}
 	p.turn.message = appendAdmitted(nil, token, g.AdmittedAt, expires, s.h.deps.Redirect(*p.room.event.Load()))
 	if ps := s.people(p.room); g.Subject != "" && g.Subject != string(g.Entry) {
 		if ps.bySubject == nil {
 			ps.bySubject = make(map[string]*person)
 		}
-		ps.bySubject[g.Subject] = p
+		p.subject = g.Subject
+		ps.bySubject[p.subject] = p
 	}
-	for c := p.tabs; c != nil; c = c.next {
+	for c := p.tabs; c != nil; {
+		next := c.next // c may be cut, and leave the list
 		c.owes |= owesAdmitted
 		s.flush(c)
+		c = next
 	}
 }
 

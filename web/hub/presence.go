@@ -16,9 +16,13 @@ const (
 	presenceEvery = 100 * time.Millisecond
 	// presenceBatch is the most entries in one call.
 	presenceBatch = 256
+	// presenceAgain is the longest time between two times that the line is told of
+	// everybody who is here; it is a third of the grace where that is shorter. A store
+	// that lost its last second to a failover would else let people expire whose
+	// sockets are open.
+	presenceAgain = 30 * time.Second
 	// presenceFactor times MaxSockets is how many changes may wait while the store is
-	// away. Beyond it further ones are dropped; who came is told again when the store
-	// is back.
+	// away. Beyond it further ones are dropped; who came is told of again in time.
 	presenceFactor = 4
 )
 
@@ -44,6 +48,11 @@ type presence struct {
 func (p *presence) note(event waitroom.EventID, entry waitroom.EntryID, w whereabouts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.put(event, entry, w)
+}
+
+// put is note for who holds mu.
+func (p *presence) put(event waitroom.EventID, entry waitroom.EntryID, w whereabouts) {
 	m := p.pending[event]
 	if m == nil {
 		m = make(map[waitroom.EntryID]whereabouts)
@@ -70,10 +79,9 @@ func (p *presence) takeAll() map[waitroom.EventID]map[waitroom.EntryID]whereabou
 // putBack returns what could not be told, unless something newer is known.
 func (p *presence) putBack(event waitroom.EventID, entry waitroom.EntryID, w whereabouts) {
 	p.mu.Lock()
-	_, newer := p.pending[event][entry]
-	p.mu.Unlock()
-	if !newer {
-		p.note(event, entry, w)
+	defer p.mu.Unlock()
+	if _, newer := p.pending[event][entry]; !newer {
+		p.put(event, entry, w)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,48 @@ func TestPresenceIsGatheredAndTold(t *testing.T) {
 	st.do(func() { clear(st.told) })
 	n.Forgotten(concert)
 	told("bob", "here")
+}
+
+// A failover may lose what the store was told last: it is told again in time.
+func TestPresenceIsToldAgain(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	ev := st.events[concert]
+	ev.Grace = waitroom.Duration(time.Second)
+	st.events[concert] = ev
+	st.seat(1, 1)
+	n := startNode(t, quick(), st.deps())
+	dial(t, n, cookie(receiptOf("ann", 1))).wait("position")
+	for range 2 {
+		until(t, "the line to be told", func() bool {
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			return st.told["ann"] == "here"
+		})
+		st.do(func() { clear(st.told) })
+	}
+}
+
+// Whoever had a turn, joined anew and went leaves nothing behind.
+func TestForgottenPeopleLeaveNoName(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	h, err := New(quick(), st.deps())
+	require.NoError(t, err)
+	s, r := h.shards[0], h.rooms.enter(st.events[concert])
+	ps := s.people(r)
+	for _, name := range []waitroom.EntryID{"ann", "bob"} {
+		p := &person{room: r, entry: name}
+		ps.byEntry[name] = p
+		g := grantFor(string(name), 1)
+		g.Subject = "the site's " + g.Subject
+		s.grant(p, g)
+	}
+	require.Len(t, ps.bySubject, 2)
+	ann := ps.byEntry["ann"]
+	ann.moved(5)
+	s.forget(ann)
+	require.Equal(t, map[string]*person{"the site's bob": ps.byEntry["bob"]}, ps.bySubject)
 }
 
 func TestPresenceIsBounded(t *testing.T) {

@@ -23,6 +23,9 @@ type room struct {
 
 	sockets int       // guarded by rooms.mu
 	empty   time.Time // when the last socket went; guarded by rooms.mu
+
+	missing time.Time // since when there is no such event; zero: there is. watch's alone
+	counted time.Time // when all who are here were last told of; watch's alone
 }
 
 // notice is the event message that everybody in a room is to have seen. A later
@@ -175,6 +178,7 @@ func (h *Hub) watch(ctx context.Context) {
 		}
 		for _, r := range h.rooms.occupied() {
 			h.refresh(ctx, r)
+			h.sayAgain(r)
 		}
 	}
 }
@@ -209,14 +213,33 @@ func (h *Hub) refresh(ctx context.Context, r *room) {
 	ev, err := h.deps.View.Event(call, r.id)
 	switch {
 	case errors.Is(err, waitroom.ErrNoEvent):
-		if h.rooms.remove(r) {
+		if r.missing.IsZero() {
+			r.missing = time.Now()
+		}
+		if time.Since(r.missing) >= h.cfg.GoneAfter && h.rooms.remove(r) {
 			h.tell([]*room{r})
 		}
 	case err == nil:
+		r.missing = time.Time{}
 		if h.rooms.update(r, ev) {
 			h.tell([]*room{r})
 		}
 	default: // the ping says whether the store is away; the last event stays
+	}
+}
+
+// sayAgain has everybody in r told of to the line when it is time.
+func (h *Hub) sayAgain(r *room) {
+	every := presenceAgain
+	if grace := time.Duration(r.event.Load().Grace); grace > 0 {
+		every = min(every, max(grace/3, watchEvery))
+	}
+	switch {
+	case r.counted.IsZero(): // whoever came was told of just now
+		r.counted = time.Now()
+	case time.Since(r.counted) >= every:
+		r.counted = time.Now()
+		h.Forgotten(r.id)
 	}
 }
 
