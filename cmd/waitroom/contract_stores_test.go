@@ -103,3 +103,37 @@ func TestContractDatabaseAway(t *testing.T) {
 		return d["rate_per_s"] == 50.0
 	})
 }
+
+// A store that lost everything gets its events from the service and its line from
+// the people who wait, whose sockets stay open all the while.
+func TestContractEmptiedStore(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, redistest.Config{})
+	s := startInstance(t, "--redis", srv.URL(), "--database", sqltest.Postgres(t), "--limits", "off")
+	s.create("line", facts{"rate_per_s": 0})
+	people := make([]*person, 5)
+	sockets := make([]*live, len(people))
+	for i := range people {
+		people[i] = join(t, s, "line")
+		sockets[i] = people[i].open(s)
+		require.EqualValues(t, i+1, sockets[i].next(5*time.Second, "position")["position"])
+	}
+	require.NoError(t, srv.Client(t).FlushAll(t.Context()).Err())
+	until(t, 20*time.Second, "the line to be put back", func() bool {
+		status, _, body := call(t, http.MethodGet, s.url+"/v1/events/line", nil, nil)
+		return status == http.StatusOK && body["waiting"] == float64(len(people))
+	})
+	for i, p := range people {
+		require.EqualValues(t, i+1, p.me(s)["position"], "the place of before")
+	}
+	status, body := s.ops(http.MethodPatch, "/line", facts{"rate_per_s": 50})
+	require.Equal(t, http.StatusOK, status, body)
+	for _, l := range sockets {
+		l.next(20*time.Second, "admitted")
+	}
+	status, body = s.ops(http.MethodDelete, "/line", nil)
+	require.Equal(t, http.StatusNoContent, status, body)
+	for _, l := range sockets {
+		require.Equal(t, 4404, l.closed(20*time.Second), "a deleted event does not come back")
+	}
+}

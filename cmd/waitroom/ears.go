@@ -13,12 +13,20 @@ import (
 // a store that was lost can be told of them again. The hub is set before the view
 // runs.
 type ears struct {
-	hub *hub.Hub
+	hub  *hub.Hub
+	lost chan struct{} // capacity 1: an event is gone, deleted or with the whole store
 
 	mu sync.Mutex // guards the fields below
 	// known are the events as they were heard of last; gone are those of them that
 	// are no more, as long as it is not sure that the store still has its data.
 	known, gone map[waitroom.EventID]waitroom.Event
+}
+
+func newEars() *ears {
+	return &ears{
+		lost:  make(chan struct{}, 1),
+		known: make(map[waitroom.EventID]waitroom.Event), gone: make(map[waitroom.EventID]waitroom.Event),
+	}
 }
 
 // Admitted hands on.
@@ -39,12 +47,13 @@ func (e *ears) Changed(ev waitroom.Event) {
 func (e *ears) remember(ev waitroom.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.known == nil {
-		e.known, e.gone = make(map[waitroom.EventID]waitroom.Event), make(map[waitroom.EventID]waitroom.Event)
-	}
 	if before, ok := e.known[ev.ID]; ok && ev.Reason == waitroom.ReasonDeleted {
 		e.gone[ev.ID] = before
 		delete(e.known, ev.ID)
+		select {
+		case e.lost <- struct{}{}:
+		default: // said already
+		}
 		return
 	}
 	e.known[ev.ID] = ev

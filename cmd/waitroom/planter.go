@@ -115,6 +115,7 @@ func (p *planter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-p.ears.lost: // at once, so that as few as can be find nothing
 		}
 		if err := p.replant(ctx); err != nil && ctx.Err() == nil {
 			p.s.log.Warn("events not planted anew", zap.Error(err))

@@ -207,7 +207,7 @@ func (s *service) buildLine(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ears := &ears{}
+	ears := newEars()
 	s.planter = &planter{s: s, ears: ears}
 	if s.view, err = waitroom.NewView(s.line, ears); err != nil {
 		return err
