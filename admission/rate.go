@@ -207,7 +207,8 @@ func (s State) count(r float64, sig Signals, tick time.Duration) (int, State) {
 	}
 	sum := s.carry + worth
 	if sig.Unserved > 0 && s.begun && sig.Tick == s.tick+1 {
-		sum += min(int64(sig.Unserved)*micro, worth)
+		// A tick of a slow rate is worth less than the one person that it was short of.
+		sum += min(int64(sig.Unserved)*micro, max(worth, micro))
 	}
 	s.carry = sum % micro
 	return int(sum / micro), s

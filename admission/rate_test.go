@@ -218,6 +218,12 @@ func TestWhatTheCapHeldBackIsAskedForOnceMore(t *testing.T) {
 	require.Equal(t, 7, r.next(held).N)
 	held.Unserved = 1000
 	require.Equal(t, 10, r.next(held).N, "never more than one tick's worth on top")
+	slow := runs{lim: systemA(1)}
+	require.Equal(t, 1, slow.second(0))
+	one := good
+	one.Unserved = 1
+	require.Equal(t, 1, slow.next(one).N, "or one whole person, where a tick is worth less")
+	require.Equal(t, 0, slow.next(good).N)
 	r.tick++ // a tick is missed
 	require.Equal(t, 5, r.next(held).N, "nothing after a gap")
 }

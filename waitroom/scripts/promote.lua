@@ -10,8 +10,9 @@
 -- Sent again: the same answer, and nobody more.
 --
 -- The cap is here, so that it holds whoever calls, and however often:
---   tokens accrue at rate_per_s for at most TICKS of time since the last call, so
---   a gap is never made up for; fractions are carried, up to one;
+--   tokens accrue at rate_per_s for at most LATE, or the time that one person
+--   takes, since the last call, so that a gap is never made up for; fractions are
+--   carried, up to one;
 --   the people of the last second, counted in slots, never exceed the rate and
 --   one tick's rounding.
 local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accrues for, a slot of the window
@@ -34,7 +35,8 @@ if before then return answer('', before) end
 
 -- The bucket.
 local tokens, refilled = tonumber(m[4] or '0'), tonumber(m[5] or '0')
-local passed = math.max(0, math.min(E.now - refilled, LATE))
+local most_passed = rate > 0 and math.max(LATE, 1000 / rate) or LATE
+local passed = math.max(0, math.min(E.now - refilled, most_passed))
 tokens = math.min(tokens + rate * passed / 1000, rate * LATE / 1000 + 1)
 
 -- The window: slots of the last second, of which the oldest counts whole.
