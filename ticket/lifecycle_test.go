@@ -135,7 +135,7 @@ func TestPayOnceUnderAnyKey(t *testing.T) {
 			}
 		}
 		got := atOnce(len(asks), func(i int) string {
-			a, err := nodes[i%2/1].Pay(t.Context(), asks[i])
+			a, err := nodes[i%2].Pay(t.Context(), asks[i])
 			if errors.Is(err, ErrInProgress) {
 				return "in progress"
 			}

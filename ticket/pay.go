@@ -42,6 +42,7 @@ func (s *Store) Pay(ctx context.Context, q PayRequest) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("pay %s: %w", q.ReservationID, err)
 	}
+	s.news.poke()
 	return answer, nil
 }
 
@@ -147,6 +148,7 @@ func one(ctx context.Context, t tx, event, id, person string) (Reservation, erro
 func (s *Store) Cancel(ctx context.Context, event, id, person string) error {
 	var f freed
 	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		f = freed{} // what an undone try gave back is not free
 		now, err := s.now(ctx, t)
 		if err != nil {
 			return err

@@ -135,6 +135,7 @@ func (s *Store) expire(ctx context.Context, event string, limit int, urgent bool
 		locking = "{lock}"
 	}
 	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		f = freed{} // what an undone try gave back is not free
 		now, err := s.now(ctx, t)
 		if err != nil {
 			return err
