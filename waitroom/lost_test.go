@@ -310,6 +310,7 @@ func TestForgottenNodesAreTold(t *testing.T) {
 func TestPollingShortensNoGrace(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
 		l := testLine(t, rdb)
 		ctx := t.Context()
 		open(t, l, func(s *Settings) {
