@@ -102,7 +102,7 @@ type sizes struct {
 	far      int           // the line of whose positions the cost is counted
 	stored   int           // people whose bytes in Redis are counted
 	sockets  int
-	seats    int // of the hall
+	seats    int // of our hall: few, so that the collector has little to do with it
 	group    int // reservations of our side in a round, at most
 	promotes int
 	pairs    int // lone reservations a side
@@ -120,7 +120,7 @@ func newBench(quick bool) *bench {
 	b := &bench{began: time.Now(), sizes: sizes{
 		rounds: 7, round: 2 * time.Second, warm: time.Second, conns: 256,
 		few: 1000, many: 1_000_000, far: 50_000, stored: 200_000, sockets: 5000,
-		seats: 400_000, group: 40_000, promotes: 21, pairs: 300, rush: 5000,
+		seats: 120_000, group: 15_000, promotes: 21, pairs: 300, rush: 5000,
 	}}
 	if quick {
 		b.sizes = sizes{

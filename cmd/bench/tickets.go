@@ -130,7 +130,7 @@ func newHall(ctx context.Context, b *bench, address string, naive *sql.DB, datab
 	}
 	for event, c := range map[string]ticket.Catalogue{
 		seatsOurs:  {Kind: ticket.KindSeats, Sections: []ticket.SectionSpec{{ID: "A", Rows: h.rows, SeatsPerRow: h.perRow}}},
-		seatsNaive: {Kind: ticket.KindSeats, Sections: []ticket.SectionSpec{{ID: "A", Rows: h.rows / 4, SeatsPerRow: h.perRow}}},
+		seatsNaive: {Kind: ticket.KindSeats, Sections: []ticket.SectionSpec{{ID: "A", Rows: h.rows / 2, SeatsPerRow: h.perRow}}},
 		stockOurs:  {Kind: ticket.KindStock, Stock: 1e9},
 		stockNaive: {Kind: ticket.KindStock, Stock: 1e9},
 	} {
@@ -194,7 +194,7 @@ func (h *hall) oursSeat(ctx context.Context) error {
 }
 
 func (h *hall) naiveSeat(ctx context.Context) error {
-	seat, err := h.seat(h.others.Add(1), h.rows/4)
+	seat, err := h.seat(h.others.Add(1), h.rows/2)
 	if err != nil {
 		return err
 	}
