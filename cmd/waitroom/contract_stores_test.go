@@ -137,3 +137,36 @@ func TestContractEmptiedStore(t *testing.T) {
 		require.Equal(t, 4404, l.closed(20*time.Second), "a deleted event does not come back")
 	}
 }
+
+// A store that hangs lets nobody pass, keeps nobody waiting for the answer, and is
+// told to those who wait; when it answers again, so does everything.
+func TestContractStoreHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config{})
+	s := startInstance(t, "--redis", server.URL(), "--limits", "off")
+	s.create("hangs", facts{"rate_per_s": 50})
+	b := newBuyer(t, s, "hangs")
+	s.patch("hangs", facts{"state": "paused"})
+	until(t, 5*time.Second, "the pause is known", func() bool { return s.public("hangs")["state"] == "paused" })
+	p := join(t, s, "hangs")
+	l := p.open(s)
+	l.next(5*time.Second, "position")
+
+	server.Freeze(t)
+	began := time.Now()
+	request{method: "GET", path: "/v1/gate/hangs", header: b.header("")}.refused(t, s, 403, "unavailable")
+	request{method: "POST", path: "/v1/events/hangs/entries"}.refused(t, s, 503, "unavailable")
+	request{method: "GET", path: "/v1/events/hangs/entries/me", header: bearerOf(p.token)}.refused(t, s, 503, "unavailable")
+	require.Less(t, time.Since(began), 20*time.Second, "each has its deadline")
+	until(t, 30*time.Second, "told on the socket", func() bool { return l.next(30*time.Second, "event")["reason"] == "store_unavailable" })
+	require.Equal(t, "paused", s.public("hangs")["state"], "what everybody may know is told from memory")
+	status, _, _ := request{method: "GET", path: "/healthz"}.send(t, s)
+	require.Equal(t, http.StatusOK, status)
+
+	server.Thaw(t)
+	until(t, 30*time.Second, "told on the socket", func() bool { return l.next(30*time.Second, "event")["reason"] != "store_unavailable" })
+	until(t, 20*time.Second, "the gate is open", func() bool { return b.passes(s) == http.StatusNoContent })
+	require.EqualValues(t, 1, p.me(s)["position"])
+	s.patch("hangs", facts{"state": "open"})
+	p.admitted(l, 20*time.Second)
+}
