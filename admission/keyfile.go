@@ -108,8 +108,8 @@ func (k *Keys) Encode() []byte {
 	return append(b, '\n')
 }
 
-// DecodeKeys reads keys from the bytes of one file.
-func DecodeKeys(b []byte) (*Keys, error) {
+// decodeKeys reads keys from the bytes of one file.
+func decodeKeys(b []byte) (*Keys, error) {
 	var f keyFile
 	if err := f.add(b); err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func share(ctx context.Context, rdb redis.UniversalClient, prefix string, k *Key
 	if err != nil {
 		return nil, err
 	}
-	stored, err := DecodeKeys(b)
+	stored, err := decodeKeys(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s holds no keys: %w", key, err)
 	}

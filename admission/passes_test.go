@@ -63,7 +63,7 @@ func with(m map[string]any, key string, value any) map[string]any {
 func TestMintIsDeterministic(t *testing.T) {
 	t.Parallel()
 	k := NewKeys()
-	reloaded, err := DecodeKeys(k.Encode())
+	reloaded, err := decodeKeys(k.Encode())
 	require.NoError(t, err)
 	g := grant()
 	here, there := newPasses(t, k), newPasses(t, reloaded)

@@ -28,7 +28,7 @@ func TestLinesOnACluster(t *testing.T) {
 			require.NoError(t, err)
 			places = append(places, p)
 		}
-		_, err = l.Beat(ctx, id)
+		_, err = l.beat(ctx, id)
 		require.NoError(t, err)
 		require.NoError(t, l.Here(ctx, id, entries(places[:4])))
 		require.NoError(t, l.Away(ctx, id, entries(places[:1]), entries(places[1:2])))

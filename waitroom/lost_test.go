@@ -218,7 +218,7 @@ func TestPresence(t *testing.T) {
 			p := joinN(t, a, 4)
 			ids := entries(p)
 			ctx := t.Context()
-			known, err := a.Beat(ctx, "e")
+			known, err := a.beat(ctx, "e")
 			require.NoError(t, err)
 			require.False(t, known, "the first beat is new")
 			require.NoError(t, a.Here(ctx, "e", ids[:3]))
@@ -226,7 +226,7 @@ func TestPresence(t *testing.T) {
 			require.NoError(t, a.Away(ctx, "e", ids[:1], ids[1:2]))
 			live := func() { // both nodes beat at the moment that the clock was moved to
 				for _, l := range []*Line{a, b} {
-					_, err := l.Beat(ctx, "e")
+					_, err := l.beat(ctx, "e")
 					require.NoError(t, err)
 				}
 			}
@@ -247,11 +247,11 @@ func TestPresence(t *testing.T) {
 
 			// Node a dies: the graces of those on it begin.
 			at(t, a, 12*time.Minute)
-			_, err = b.Beat(ctx, "e")
+			_, err = b.beat(ctx, "e")
 			require.NoError(t, err)
 			_, err = b.Sweep(ctx, "e")
 			require.NoError(t, err)
-			known, err = a.Beat(ctx, "e")
+			known, err = a.beat(ctx, "e")
 			require.NoError(t, err)
 			require.False(t, known, "whoever was swept has to say again who is here")
 			at(t, a, 23*time.Minute)
@@ -277,7 +277,7 @@ func TestForgottenNodesAreTold(t *testing.T) {
 		open(t, l, nil)
 		beat := func() bool {
 			t.Helper()
-			known, err := l.Beat(ctx, "e")
+			known, err := l.beat(ctx, "e")
 			require.NoError(t, err)
 			return known
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HeartbeatTTL is how long a node counts as alive after its last Here or Beat; a
+// HeartbeatTTL is how long a node counts as alive after its last Here or heartbeat; a
 // node says one of them at least every third of it.
 const HeartbeatTTL = 15 * time.Second
 
@@ -29,10 +29,10 @@ func (l *Line) Here(ctx context.Context, event EventID, entries []EntryID) error
 	return nil
 }
 
-// Beat says that this node lives. It answers false when the store did not know so:
+// beat says that this node lives. It answers false when the store did not know so:
 // then whatever this node said with Here before counts no more, and must be said
 // again. Errors: ErrNoEvent, ErrUnavailable.
-func (l *Line) Beat(ctx context.Context, event EventID) (known bool, err error) {
+func (l *Line) beat(ctx context.Context, event EventID) (known bool, err error) {
 	r, err := l.here(ctx, event, nil)
 	if err != nil {
 		return false, err
@@ -40,7 +40,7 @@ func (l *Line) Beat(ctx context.Context, event EventID) (known bool, err error) 
 	return !l.wasForgotten(event) && r.outcome == outcomeKnown, nil
 }
 
-// forgotten notes for the next Beat that a Here found this node not listed.
+// forgotten notes for the next heartbeat that a Here found this node not listed.
 func (l *Line) forgotten(event EventID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

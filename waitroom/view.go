@@ -21,8 +21,6 @@ const (
 	// viewSpacing is the least time between two readings of the list of events, so
 	// that asking for what does not exist costs the store nothing.
 	viewSpacing = 50 * time.Millisecond
-	// viewStale is the age from which a view is called stale.
-	viewStale = 2 * time.Second
 )
 
 // Listener is told what happens in the lines, in the order of each event's feed.
@@ -58,7 +56,7 @@ type ForgottenListener interface {
 // It reads each event's feed and keeps the line as order statistics (package
 // rank). Whenever a record is missing, bad, or of another epoch, it reads the line
 // anew in bounded pieces; meanwhile the last state is kept, and Level is false.
-// While the store is away, everything stays as it was, and gets Stale.
+// While the store is away, everything stays as it was.
 type View struct {
 	line *Line
 	lis  Listener
@@ -289,22 +287,6 @@ func (v *View) Estimate(id EventID, pos int64) (eta, p90 time.Duration, ok bool)
 func (v *View) Level(id EventID) bool {
 	f := v.follower(id)
 	return f != nil && f.isLevel()
-}
-
-// Age is how long ago an event's feed was read; false for an event that is not known.
-func (v *View) Age(id EventID) (time.Duration, bool) {
-	f := v.follower(id)
-	if f == nil {
-		return 0, false
-	}
-	return f.age()
-}
-
-// Stale is true when nothing was heard of an event for two seconds, so that pages
-// should say that what they show is old.
-func (v *View) Stale(id EventID) bool {
-	age, ok := v.Age(id)
-	return !ok || age > viewStale
 }
 
 // wait is true after d, false when ctx ended first.

@@ -48,7 +48,7 @@ type followed struct {
 	event  Event        // as last read, counts moved on by the feed since
 	known  bool         // event is set
 	at     time.Time    // when event.Now was read
-	heard  time.Time    // when the feed was last read
+	heard  time.Time    // when the feed was last read to its end
 	places *rank.Line   // nil until loaded
 	base   int64        // of places
 	level  bool
@@ -167,7 +167,7 @@ func (f *follower) tend(ctx context.Context) (more bool, err error) {
 
 // beat says that this node lives.
 func (f *follower) beat(ctx context.Context) error {
-	known, err := f.line.Beat(ctx, f.id)
+	known, err := f.line.beat(ctx, f.id)
 	if err != nil {
 		return err
 	}
@@ -300,10 +300,4 @@ func (f *follower) isLevel() bool {
 	f.state.mu.RLock()
 	defer f.state.mu.RUnlock()
 	return f.state.level
-}
-
-func (f *follower) age() (time.Duration, bool) {
-	f.state.mu.RLock()
-	defer f.state.mu.RUnlock()
-	return time.Since(f.state.heard), f.state.known && !f.state.heard.IsZero()
 }

@@ -276,7 +276,6 @@ func TestViewEnds(t *testing.T) {
 	_, err = v.Event(t.Context(), "other")
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.False(t, v.Level("none"))
-	require.True(t, v.Stale("none"))
 	_, _, ok := v.Estimate("none", 1)
 	require.False(t, ok)
 	_, ok = v.Position("none", 1)
