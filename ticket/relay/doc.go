@@ -13,7 +13,7 @@
 //	    └───────────────────┘    │ fails                │ claimed again, same
 //	    ▲                        ▼                      │ deduplication id
 //	    └──── later ──────── failed ────▶ parked        ▼
-//	                             (after N, the store decides; an operator replays)
+//	                             (after N it is parked; Store.Unpark puts it back)
 //
 // # Words
 //
