@@ -105,7 +105,8 @@ var invalid = refusal{nil, http.StatusUnprocessableEntity, "invalid", "something
 
 const codeUnavailable = "unavailable"
 
-// After says when err may be tried again, instead of its usual time.
+// After says when err may be tried again, instead of its usual time; a wait that is
+// over already says nothing.
 func After(err error, wait time.Duration) error { return &retryError{err, wait} }
 
 type retryError struct {
@@ -134,8 +135,9 @@ type problem struct {
 // problemOf finds the answer to an error, however it is wrapped.
 func problemOf(err error) problem {
 	r, fields := refusalOf(err)
-	if e, ok := errors.AsType[*retryError](err); ok {
-		r.retry = e.after
+	if e, ok := errors.AsType[*retryError](err); ok && e.after > 0 {
+		const least = time.Millisecond // what is told is whole ones, and none would mean never
+		r.retry = max(e.after, least)
 	}
 	if _, ok := errors.AsType[*gateError](err); ok && r.status != http.StatusUnauthorized {
 		r.status = http.StatusForbidden

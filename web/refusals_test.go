@@ -167,12 +167,14 @@ func TestRefusals(t *testing.T) {
 		"exhausted":    {call: joining, set: joinFails(ErrExhausted), status: 409, code: "exhausted", retry: "5"},
 
 		// Too many; a challenge.
-		"rate limited":            {call: joining, set: joinFails(ErrRateLimited), status: 429, code: "rate_limited", retry: "1"},
-		"rate limited for longer": {call: joining, set: joinFails(After(ErrRateLimited, 6100*time.Millisecond)), status: 429, code: "rate_limited", retry: "7"},
-		"challenge required":      {call: joining, set: joinFails(ErrChallengeRequired), status: 403, code: "challenge_required"},
-		"challenge failed":        {call: joining, set: joinFails(ErrChallengeFailed), status: 403, code: "challenge_failed"},
-		"store too busy":          {call: joining, set: joinFails(waitroom.ErrBusy), status: 503, code: "unavailable", retry: "2"},
-		"unknown fault":           {call: joining, set: joinFails(errors.New("secret cause")), status: 500, code: "internal"},
+		"rate limited":                    {call: joining, set: joinFails(ErrRateLimited), status: 429, code: "rate_limited", retry: "1"},
+		"rate limited for longer":         {call: joining, set: joinFails(After(ErrRateLimited, 6100*time.Millisecond)), status: 429, code: "rate_limited", retry: "7"},
+		"rate limited for nearly no time": {call: joining, set: joinFails(After(ErrRateLimited, time.Microsecond)), status: 429, code: "rate_limited", retry: "1"},
+		"rate limited until just now":     {call: joining, set: joinFails(After(ErrRateLimited, 0)), status: 429, code: "rate_limited", retry: "1"},
+		"challenge required":              {call: joining, set: joinFails(ErrChallengeRequired), status: 403, code: "challenge_required"},
+		"challenge failed":                {call: joining, set: joinFails(ErrChallengeFailed), status: 403, code: "challenge_failed"},
+		"store too busy":                  {call: joining, set: joinFails(waitroom.ErrBusy), status: 503, code: "unavailable", retry: "2"},
+		"unknown fault":                   {call: joining, set: joinFails(errors.New("secret cause")), status: 500, code: "internal"},
 
 		// Bodies.
 		"huge":                    {call: reserving.saying(huge), status: 413, code: "body_too_large"},
