@@ -68,7 +68,7 @@ func TestContractCrash(t *testing.T) {
 		require.Equal(t, "paid", body["status"])
 		_, body = held.reservation(s, kept, bearerOf(held.token))
 		require.Equal(t, "held", body["status"])
-		require.EqualValues(t, 1996, s.public("demo")["seats_left"].(float64))
+		require.InDelta(t, 1996, s.public("demo")["seats_left"], 0)
 		again := held.inside(s) // the store has lost the turn: the place comes back by its receipt
 		status, header, _ := again.reserve(s, "first", map[string]any{"seats": s.someSeats(2, 4)})
 		require.Equal(t, http.StatusCreated, status, "the same key answers with the first response")

@@ -238,8 +238,10 @@ func TestContractPayments(t *testing.T) {
 		require.Equal(t, http.StatusCreated, status, "a try that failed spends nothing: %v", body)
 
 		late := newBuyer(t, s, "hall")
+		told := late.open(s)
 		id = late.held(s, map[string]any{"seats": []string{"A-1-3"}})
 		late.becomes(s, id, "expired")
+		require.Equal(t, "expired", told.next(20*time.Second, "reservation")["status"])
 		status, _, body = late.pay(s, id, "pay", "approve")
 		require.Equal(t, http.StatusConflict, status)
 		require.Equal(t, "hold_expired", body["code"])

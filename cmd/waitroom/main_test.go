@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
+		// These tests wait for other processes most of their time: more of them than
+		// there are cores fit beside each other.
+		const beside = "6"
+		_ = flag.Set(at.Name, beside) // a number
+	}
 	status := m.Run()
 	browsertest.Close()
 	sqltest.Stop()
