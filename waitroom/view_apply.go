@@ -13,10 +13,10 @@ import (
 // lineBatch is how many of a line are read in one call: about 3 ms of the store.
 const lineBatch = 5000
 
-// apply takes records over into what is known, and tells the listener. It is false
-// when the line must be read anew; the cursor is then behind what was taken over,
+// apply takes records over into what is known, and tells the listener: of a change of
+// the event before those who were let in by it. It is false when the line must be read anew; the cursor is then behind what was taken over,
 // and behind a record that was bad.
-func (f *follower) apply(msgs []redis.XMessage) bool {
+func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	r := &f.reader
 	var granted []Grant
 	var departed []Departure
@@ -48,6 +48,9 @@ func (f *follower) apply(msgs []redis.XMessage) bool {
 		r.dirty = r.dirty || rec.version
 		granted = append(granted, rec.granted...)
 		departed = append(departed, rec.departed...)
+	}
+	if r.dirty && len(granted) > 0 {
+		_ = f.refresh(ctx) // it is still due if it fails, and nobody waits for it to hear of a turn
 	}
 	if f.lis != nil && len(granted) > 0 {
 		f.lis.Admitted(f.id, granted)

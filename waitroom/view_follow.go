@@ -225,7 +225,7 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 			}
 			msgs = msgs[1:]
 		}
-		if !f.apply(msgs) {
+		if !f.apply(ctx, msgs) {
 			return false, nil
 		}
 		if !full {

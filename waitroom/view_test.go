@@ -182,6 +182,39 @@ func TestViewTellsItsListener(t *testing.T) {
 	}
 }
 
+// whenLetIn records what was known of the event when somebody was let in.
+type whenLetIn struct {
+	heardOf
+	known chan Event // one admission
+}
+
+func (w *whenLetIn) Admitted(EventID, []Grant) { w.known <- w.last() }
+
+// Whoever is let in after a change is told what the change says, also where both are
+// read at once.
+func TestViewTellsOfAChangeBeforeItsAdmissions(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Config{})
+	l := testLine(t, s.Client(t))
+	open(t, l, func(s *Settings) { s.RedirectURL = "/old" })
+	joinMany(t, l, 1)
+	var g gate
+	slow := s.Client(t)
+	slow.AddHook(&g)
+	lis := whenLetIn{known: make(chan Event, 1)}
+	v := watch(t, testLineAs(t, slow, l.cfg.Prefix), &lis)
+	level(t, v)
+	g.mu.Lock()
+	_, err := l.Patch(t.Context(), "e", []byte(`{"redirect_url":"/new","state":"paused"}`), "op")
+	require.NoError(t, err)
+	_, err = l.Admit(t.Context(), "e", AdmitRequest{Count: 1, By: "op"})
+	require.NoError(t, err)
+	g.mu.Unlock()
+	ev := <-lis.known
+	require.Equal(t, "/new", ev.RedirectURL)
+	require.Equal(t, Paused, ev.State)
+}
+
 // A view that could not read for a while loses nobody's admission.
 func TestViewTellsOfFiveThousandAdmissionsAtOnce(t *testing.T) {
 	t.Parallel()
