@@ -45,11 +45,9 @@ bench: ## the bars of the design as ratios, all or BAR=name; BENCH_JSON=file for
 race: test ## the same as test, which always has the race detector on
 
 .PHONY: fuzz
-fuzz: ## each fuzz target for FUZZTIME (10s)
-	@set -e; go list ./... | while read -r pkg; do \
-	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "$$target $$pkg"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg >/tmp/fuzz.$$$$ 2>&1 \
-	      || { cat /tmp/fuzz.$$$$; rm -f /tmp/fuzz.$$$$; exit 1; }; rm -f /tmp/fuzz.$$$$; done; done
+fuzz: ## each fuzz target for FUZZTIME (10s), two at a time
+	@go list ./... | while read -r pkg; do go test -list '^Fuzz' "$$pkg" | sed -n "s|^Fuzz.*|$$pkg &|p"; done \
+	  | xargs -P 2 -L 1 .ci/fuzz $(FUZZTIME)
 
 .PHONY: bench-once
 bench-once: ## each Go benchmark once, so that they live
