@@ -13,9 +13,10 @@ import (
 // lineBatch is how many of a line are read in one call: about 3 ms of the store.
 const lineBatch = 5000
 
-// apply takes records over into what is known, and tells the listener: of a change of
-// the event before those who were let in by it. It is false when the line must be read anew; the cursor is then behind what was taken over,
-// and behind a record that was bad.
+// apply takes records over into what is known, and tells the listener: of a change
+// of the event before those who were let in after it. It is false when the line must
+// be read anew; the cursor is then behind what was taken over, and behind a record
+// that was bad.
 func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	r := &f.reader
 	var granted []Grant
