@@ -73,6 +73,12 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	}
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
 	s.Limits = s.Limits.Defaults() // an event that was stored before has none
+	if len(s.Load.Steps) == 0 {
+		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")
+	}
+	if len(s.Tickets.Sections) == 0 {
+		s.Tickets.Sections = nil // "none" is written in one way
+	}
 	if len(d.faults) == 0 {
 		d.faults = s.faults()
 	}

@@ -58,6 +58,7 @@ func TestDecodeSettingsNamesEveryFault(t *testing.T) {
 		`{"id":"a","load":{"lag":1}}`:                         {{"load.lag", "is not a setting"}},
 		`{"id":"a","load":7}`:                                 {{"load", "must be an object"}},
 		`{"id":"a","load":{"steps":[{"at":0.9},{"at":0.8}]}}`: {{"load.steps[1].at", "must be above the one before it"}},
+		`{"id":"a","load":{"steps":[]}}`:                      {{"load.steps", "must have at least one step; with law none the load bounds nothing"}},
 		`{"id":"a","load":{"steps":{}}}`:                      {{"load.steps", "must be a list"}},
 		`{"id":"a","tickets":{"kind":"slots"}}`:               {{"tickets.kind", "slots is not supported by this version; use none or stock or seats"}},
 		`{"id":"a","tickets":{"kind":"stock"}}`:               {{"tickets.stock", "must be 1 to 100000000"}},
@@ -99,6 +100,8 @@ func TestDurationsAreWrittenShort(t *testing.T) {
 func FuzzDecodeSettings(f *testing.F) {
 	f.Add([]byte(`{"id":"a","load":{"steps":[{"at":0.5,"rate_per_s":3}]},"tickets":{"kind":"stock","stock":3}}`))
 	f.Add([]byte(`{"id":"a","opens_at":null,"grace":"5m"}`))
+	f.Add([]byte(`{"id":"a","load":{"steps":[]}}`)) // was taken, and read back as the default steps
+	f.Add([]byte(`{"id":"a","tickets":{"sections":[]}}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		s, state, err := DecodeSettings(doc)
 		if err != nil {
