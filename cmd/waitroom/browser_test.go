@@ -57,6 +57,26 @@ func TestBrowserJourney(t *testing.T) {
 	require.Empty(t, browsertest.Value[string](v, "location.search"), "no token ever stands in an address")
 }
 
+// A browser that was closed and opened again finds its place.
+func TestBrowserReopened(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	_, _ = s.ops(http.MethodPatch, "/demo", map[string]any{"state": "paused"})
+	profile := t.TempDir()
+	v, quit := browsertest.Launch(t, profile)
+	v.Open(s.url + "/")
+	v.Panel("join")
+	v.Click("join")
+	v.Reads("position", "1")
+	quit()
+	join(t, s, "demo")
+
+	v, _ = browsertest.Launch(t, profile)
+	v.Open(s.url + "/")
+	v.Panel("wait")
+	v.Reads("position", "1")
+}
+
 // look checks that a screen shows something, and keeps it where SCREENSHOTS says.
 func look(t *testing.T, name string, screen []byte) {
 	t.Helper()

@@ -32,7 +32,7 @@ type browser struct {
 	fault error
 }
 
-func (b *browser) start() {
+func (b *browser) start(more ...chromedp.ExecAllocatorOption) {
 	name := ""
 	for _, candidate := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(candidate); err == nil {
@@ -48,6 +48,7 @@ func (b *browser) start() {
 		chromedp.ExecPath(name), chromedp.NoSandbox, chromedp.WindowSize(1100, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-background-timer-throttling", true))
+	options = append(options, more...)
 	allocated, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endBrowser := chromedp.NewContext(allocated, chromedp.WithErrorf(func(string, ...any) {}))
 	b.ctx, b.fault = ctx, chromedp.Do(ctx)
@@ -77,15 +78,34 @@ type Page struct {
 // skipped, or fails under CI=true.
 func NewVisitor(t *testing.T) Page {
 	t.Helper()
-	shared.once.Do(shared.start)
-	if errors.Is(shared.fault, errNoBrowser) && os.Getenv("CI") != "true" {
-		t.Skip(shared.fault)
-	}
-	require.NoError(t, shared.fault, "start chromium")
+	shared.once.Do(func() { shared.start() })
+	shared.need(t)
 	ctx, cancel := chromedp.NewContext(shared.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	require.NoError(t, chromedp.Do(ctx))
 	return Page{t, ctx}
+}
+
+// need skips the test where there is no Chromium, and fails where it did not start.
+func (b *browser) need(t *testing.T) {
+	t.Helper()
+	if errors.Is(b.fault, errNoBrowser) && os.Getenv("CI") != "true" {
+		t.Skip(b.fault)
+	}
+	require.NoError(t, b.fault, "start chromium")
+}
+
+// Launch starts a browser of its own on a profile directory, and gives its first
+// tab; quit ends the browser as its owner would, and the profile stays.
+func Launch(t *testing.T, profile string) (p Page, quit func()) {
+	t.Helper()
+	var own browser
+	own.start(chromedp.UserDataDir(profile))
+	own.need(t)
+	var once sync.Once
+	quit = func() { once.Do(own.close) }
+	t.Cleanup(quit)
+	return Page{t, own.ctx}, quit
 }
 
 // Tab opens another tab of the same visitor.
