@@ -54,7 +54,7 @@ bench-once: ## each Go benchmark once, so that they live
 	@go test -run '^$$' -bench . -benchtime 1x ./... | grep -v '^\(goos\|goarch\|cpu\|pkg\):' 
 
 .PHONY: servers
-servers: ## install redis-server, PostgreSQL and Chromium for the tests, where it may
+servers: ## install what the tests start for themselves, where it may
 	@.ci/servers
 
 .PHONY: vet
