@@ -225,7 +225,7 @@ func (db *DB) change(ctx context.Context, do func(context.Context, tx) error) (e
 	if err != nil {
 		return db.fail(err)
 	}
-	if err := do(ctx, tx{db, conn, sqltx}); err != nil {
+	if err := do(ctx, tx{db: db, conn: conn, on: sqltx}); err != nil {
 		// A rollback that fails has lost its connection, which is a rollback too.
 		_ = sqltx.Rollback()
 		return err
@@ -246,7 +246,7 @@ func (db *DB) look(ctx context.Context, do func(context.Context, tx) error) (err
 		return db.fail(err)
 	}
 	defer func() { err = errors.Join(err, giveBack(conn)) }()
-	return do(ctx, tx{db, nil, conn})
+	return do(ctx, tx{db: db, on: conn})
 }
 
 // giveBack returns a connection to its pool; one that broke is gone already.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -60,12 +61,32 @@ func explain(ctx context.Context, t tx, statement string, args []any) (string, e
 }
 
 // Promise 16: every statement on the way of a purchase finds its rows by an
-// index, by the plan that is made while the tables are all but empty.
+// index, by the plan that is made while the tables are all but empty, also where
+// the planner was told that they are.
 func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
-		t.Helper()
-		s := openStore(t, address, Config{})
+	for name, analysed := range map[string]bool{"no statistics": false, "analysed while empty": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, address string) {
+				t.Helper()
+				everyStatementHasAnIndex(t, openStore(t, address, Config{}), analysed)
+			})
+		})
+	}
+}
+
+func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
+	t.Helper()
+	if analysed {
+		for _, table := range []string{"answers", "reservations", "shares", "payments", "outbox"} {
+			require.NoError(t, s.db.change(t.Context(), func(ctx context.Context, x tx) error {
+				_, err := x.exec(ctx, "ANALYZE "+table, nil)
+				return err
+			}))
+		}
+	}
+	{
 		for _, locking := range []string{Optimistic, Pessimistic} {
 			c := hallOf(2, 10)
 			c.Locking = locking
@@ -80,7 +101,9 @@ func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 			require.Equal(t, ErrSeatTaken.Error(), refusal(t, s, bob.seats("A-1-1")))
 			second := holds(t, s, bob.quantity(2))
 			require.Equal(t, ErrSoldOut.Error(), refusal(t, s, (&buyer{event: locking, name: "all"}).quantity(20)))
-			holds(t, s, (&buyer{event: "stock " + locking, name: "ann"}).quantity(2))
+			again := (&buyer{event: "stock " + locking, name: "ann"}).quantity(2)
+			holds(t, s, again)
+			holds(t, s, again)
 			_, err := s.Pay(t.Context(), ann.pay(first.ID))
 			require.NoError(t, err)
 			_, err = s.Pay(t.Context(), ann.pay(first.ID))
@@ -96,6 +119,13 @@ func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 			require.NoError(t, s.Cancel(t.Context(), locking, second.ID, "bob"))
 			require.NoError(t, s.expireAll(t.Context(), locking, true))
 			require.NoError(t, s.expireAll(t.Context(), locking, false))
+			require.NoError(t, s.sweep(t.Context()))
+			require.NoError(t, s.ReleasePayment(t.Context(), Payment{ID: "none"}))
+			third := holds(t, s, bob.quantity(1))
+			_, err = s.Pay(t.Context(), bob.pay(third.ID))
+			require.NoError(t, err)
+			s.skew.Add(time.Hour.Milliseconds())
+			require.NoError(t, s.expireAll(t.Context(), locking, false))
 			rows, err := s.ClaimOutbox(t.Context(), 10, 0)
 			require.NoError(t, err)
 			require.NoError(t, s.MarkPublished(t.Context(), ids(rows)))
@@ -110,7 +140,8 @@ func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 					require.NotContains(t, line, bad, "%s\n%s", statement, plan)
 				}
 				if rest, ok := strings.CutPrefix(line, "SCAN "); ok {
-					fine := strings.HasPrefix(rest, "json_each") || strings.HasPrefix(rest, "CONSTANT ROW") ||
+					fine := strings.HasPrefix(rest, "c ") || // the sweep's catalogues, of which there are few
+						strings.HasPrefix(rest, "json_each") || strings.HasPrefix(rest, "CONSTANT ROW") ||
 						strings.HasPrefix(rest, "outbox") || // by its key, from the end
 						strings.Contains(rest, "outbox_waiting") || rest == "due" || strings.HasPrefix(rest, "due ")
 					require.True(t, fine, "%s\n%s", statement, plan)
@@ -120,5 +151,5 @@ func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
 }

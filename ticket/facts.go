@@ -43,30 +43,23 @@ type facts struct {
 // The kinds of rows in the answer to the one question that is asked.
 const (
 	rowClock = iota
-	rowToken
-	rowPerson
+	rowAsk
 	rowStock
-	rowAnswer
 )
 
-// question asks all but the seats in one round trip. Here and elsewhere the event
-// is joined from the rows, though it is the same in all, and tokens are looked up
-// one by one: a planner that has no statistics yet would else begin with all seats
-// or all tokens of the event.
+// question asks all but the seats in one round trip. Tokens, shares and answers
+// are looked up one by one, each in a query of its own that can only go by an
+// index: of a join the planner makes a scan of the table, or of all that the event
+// has, when it knows the table as empty.
 const question = `
-SELECT 0 AS kind, '' AS name, {now} + $2 AS a,
-	(SELECT ends_ms FROM reservations WHERE event = $1 AND ` + ending + ` ORDER BY ends_ms LIMIT 1) AS b,
-	0 AS c, CAST(NULL AS BYTEA) AS key, CAST(NULL AS BYTEA) AS body_hash, CAST(NULL AS BYTEA) AS body
+SELECT 0 AS kind, 0 AS i, {now} + $2 AS a,
+	(SELECT ends_ms FROM reservations WHERE event = $1 AND ` + ending + ` ORDER BY ends_ms LIMIT 1) AS b, 0 AS c, '' AS name
 UNION ALL
-SELECT 1, r.jti, (SELECT count(*) FROM reservations t WHERE t.event = r.event AND t.jti = r.jti AND t.` + live + `),
-	0, 0, NULL, NULL, NULL FROM {rows}
+SELECT 1, r.i, (SELECT count(*) FROM reservations t WHERE t.event = r.event AND t.jti = r.jti AND t.` + live + `),
+	coalesce((SELECT s.n FROM shares s WHERE s.event = r.event AND s.person = r.person), 0),
+	coalesce((SELECT a.status FROM answers a WHERE a.key = r.key), 0), '' FROM {rows}
 UNION ALL
-SELECT 2, r.person, coalesce((SELECT s.n FROM shares s WHERE s.event = r.event AND s.person = r.person), 0),
-	0, 0, NULL, NULL, NULL FROM {rows}
-UNION ALL
-SELECT 3, i.id, i.free, i.total, i.version, NULL, NULL, NULL FROM items i WHERE i.event = $1
-UNION ALL
-SELECT 4, '', a.status, 0, 0, a.key, a.body_hash, a.body FROM {rows} JOIN answers a ON a.key = r.key`
+SELECT 2, 0, i.free, i.total, i.version, i.id FROM items i WHERE i.event = $1`
 
 // rows starts a list of n rows about this event.
 func (h *hall) rows(n int) *list { return table("event", slices.Repeat([]string{h.event}, n)) }
@@ -75,7 +68,7 @@ func (h *hall) rows(n int) *list { return table("event", slices.Repeat([]string{
 // free are not asked for: the guard of the update finds out.
 func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manner) (*facts, error) {
 	f := &facts{
-		answers: map[string]stored{}, used: map[string]bool{}, shares: map[string]int64{},
+		used: map[string]bool{}, shares: map[string]int64{},
 		seats: map[string]seatRow{}, stock: map[string]stockRow{}, vouched: map[string]bool{},
 	}
 	if how.locked {
@@ -83,43 +76,64 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 			return nil, err
 		}
 	}
-	var jtis, persons []string
-	var keys [][]byte
-	for _, a := range asks {
-		jtis, persons = append(jtis, a.JTI), append(persons, a.Person)
+	n := len(asks)
+	jtis, persons, keys, at := make([]string, n), make([]string, n), make([][]byte, n), make([]int64, n)
+	for i, a := range asks {
+		jtis[i], persons[i], keys[i], at[i] = a.JTI, a.Person, a.key, int64(i)
 		if a.key == nil {
-			keys = append(keys, []byte{})
-			continue
+			keys[i] = []byte{}
 		}
-		keys = append(keys, a.key)
 	}
+	var known [][]byte
 	err := t.query(ctx, func(scan func(...any) error) error {
-		var kind int
-		var name string
+		var kind, i int
 		var a, c int64
 		var b sql.NullInt64
-		var key, hash, body []byte
-		if err := scan(&kind, &name, &a, &b, &c, &key, &hash, &body); err != nil {
+		var name string
+		if err := scan(&kind, &i, &a, &b, &c, &name); err != nil {
 			return err
 		}
 		switch kind {
 		case rowClock:
 			f.now, f.due = a, b.Valid && b.Int64 <= a
-		case rowToken:
-			f.used[name] = a > 0
-		case rowPerson:
-			f.shares[name] = a
+		case rowAsk:
+			f.used[asks[i].JTI], f.shares[asks[i].Person] = a > 0, b.Int64
+			if c > 0 {
+				known = append(known, asks[i].key)
+			}
 		case rowStock:
 			f.stock[name] = stockRow{name, b.Int64, a, c}
-		case rowAnswer:
-			f.answers[string(key)] = stored{hash, Answer{Status: int(a), Body: body, Replayed: true}}
 		}
 		return nil
-	}, question, h.rows(len(asks)).column("jti", jtis).column("person", persons).column("key", keys), h.event, s.skew.Load())
+	}, question, h.rows(n).column("i", at).column("jti", jtis).column("person", persons).column("key", keys), h.event, s.skew.Load())
+	if err == nil {
+		f.answers, err = answered(ctx, t, known)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return f, s.seats(ctx, t, h, asks, how, f)
+}
+
+// answered reads the answers that are stored under keys.
+func answered(ctx context.Context, t tx, keys [][]byte) (map[string]stored, error) {
+	found := map[string]stored{}
+	if len(keys) == 0 {
+		return found, nil
+	}
+	err := t.query(ctx, func(scan func(...any) error) error {
+		var key, hash, body []byte
+		var status sql.NullInt64
+		if err := scan(&key, &status, &hash, &body); err != nil {
+			return err
+		}
+		if status.Valid { // else swept since it was seen
+			found[string(key)] = stored{hash, Answer{Status: int(status.Int64), Body: body, Replayed: true}}
+		}
+		return nil
+	}, `SELECT r.key, (SELECT a.status FROM answers a WHERE a.key = r.key), (SELECT a.body_hash FROM answers a WHERE a.key = r.key),
+		(SELECT a.body FROM answers a WHERE a.key = r.key) FROM {rows}`, table("key", keys))
+	return found, err
 }
 
 // lock takes the rows that a group is about, in one order.

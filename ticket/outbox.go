@@ -34,8 +34,8 @@ func (s *Store) ClaimOutbox(ctx context.Context, limit int, lease time.Duration)
 			claimed = append(claimed, r)
 			return err
 		}, `WITH due AS MATERIALIZED
-				(SELECT o.id FROM outbox o WHERE o.state = 0 AND o.next_ms <= $1 AND NOT EXISTS
-					(SELECT 1 FROM outbox e WHERE e.key = o.key AND e.id < o.id AND e.state <> 1)
+				(SELECT o.id FROM outbox o WHERE o.state = 0 AND o.next_ms <= $1 AND
+					o.id = (SELECT e.id FROM outbox e WHERE e.key = o.key AND e.state <> 1 ORDER BY e.id LIMIT 1)
 				ORDER BY o.id LIMIT $3 {skip})
 			UPDATE outbox SET next_ms = $2 WHERE id IN (SELECT id FROM due)
 			RETURNING id, event, topic, key, payload, attempts, created_ms`, nil, now, now+lease.Milliseconds(), limit)

@@ -26,14 +26,12 @@ func (s *Store) Pay(ctx context.Context, q PayRequest) (Answer, error) {
 	}
 	defer done()
 	var answer Answer
-	doubt := false
 	err = s.again(ctx, func(ctx context.Context, t tx) error {
 		var err error
 		answer, err = s.pay(ctx, t, q, key)
-		if doubt {
-			answer.Replayed = false
+		if t.doubt {
+			answer.Replayed = false // it was this call that did it
 		}
-		doubt = true // a try after this one may find this one's answer
 		return err
 	})
 	if errors.Is(err, ErrIdempotencyMismatch) {
@@ -52,10 +50,11 @@ func (s *Store) pay(ctx context.Context, t tx, q PayRequest, key []byte) (Answer
 		return Answer{}, err
 	}
 	if key != nil {
-		found, ok, err := answered(ctx, t, key)
+		all, err := answered(ctx, t, [][]byte{key})
 		if err != nil {
 			return Answer{}, err
 		}
+		found, ok := all[string(key)]
 		if ok && !bytes.Equal(found.bodyHash, q.Key.BodyHash[:]) {
 			return Answer{}, ErrIdempotencyMismatch
 		}
@@ -86,15 +85,6 @@ func (s *Store) pay(ctx context.Context, t tx, q PayRequest, key []byte) (Answer
 		return answer, nil
 	}
 	return answer, store(ctx, t, []storing{{key, q.Key.BodyHash, answer}}, now)
-}
-
-// answered looks a stored answer up.
-func answered(ctx context.Context, t tx, key []byte) (found stored, ok bool, err error) {
-	err = t.query(ctx, func(scan func(...any) error) error {
-		ok, found.answer.Replayed = true, true
-		return scan(&found.bodyHash, &found.answer.Status, &found.answer.Body)
-	}, `SELECT body_hash, status, body FROM answers WHERE key = $1`, nil, key)
-	return found, ok, err
 }
 
 // request writes the payment and its message.

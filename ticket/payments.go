@@ -39,6 +39,25 @@ func (s *Store) ClaimStalePayments(ctx context.Context, limit int, lease time.Du
 		WHERE id IN (SELECT id FROM due) RETURNING `+paymentColumns, limit)
 }
 
+// ReleasePayment gives a claimed payment back at once, for a worker that has sent
+// the provider nothing for it: the claim counts as never made, so that waiting for
+// the provider burns no attempts. A claim that another has followed is left alone.
+func (s *Store) ReleasePayment(ctx context.Context, p Payment) error {
+	err := s.again(ctx, func(ctx context.Context, t tx) error {
+		now, err := s.now(ctx, t)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, `UPDATE payments SET attempts = attempts - 1, lease_ms = $3
+			WHERE id = $1 AND attempts = $2 AND `+openPayment, nil, p.ID, p.Attempts, now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release payment %s: %w", p.ID, err)
+	}
+	return nil
+}
+
 // claim runs a claiming statement, whose first parameters are the time and the
 // lease's end, and adds what the reservations say.
 func (s *Store) claim(ctx context.Context, lease time.Duration, statement string, what any) ([]Payment, error) {
@@ -158,7 +177,7 @@ func judgePayment(state PaymentState, result PaymentResult) (verdict, bool) {
 		case ResultDeclined:
 			return verdict{PaymentDeclined, PaymentDeclined, PaymentFailed, "declined"}, true
 		case ResultUnavailable:
-			return verdict{PaymentCancelled, PaymentCancelled, Cancelled, "payment_unavailable"}, true
+			return verdict{PaymentCancelled, PaymentCancelled, Cancelled, paymentUnavailable}, true
 		case ResultUnknown:
 			return verdict{PaymentUnknown, PaymentUnknown, "", ""}, true
 		}

@@ -11,6 +11,10 @@ import (
 // sweepBatch is the most holds that end in one transaction.
 const sweepBatch = 200
 
+// paymentUnavailable is the reason of a hold in payment that ended without an
+// outcome.
+const paymentUnavailable = "payment_unavailable"
+
 // columns of a reservation, in the order in which scanReservation reads them.
 const columns = `id, event, person, status, reason, seats, amount_cents, currency, ends_ms`
 
@@ -144,7 +148,7 @@ func (s *Store) expire(ctx context.Context, event string, limit int, urgent bool
 				(SELECT id FROM reservations WHERE event = $1 AND `+ending+` AND ends_ms <= $2
 				ORDER BY ends_ms, id LIMIT $3 `+locking+`)
 			UPDATE reservations SET
-				reason = CASE status WHEN 'held' THEN 'hold_ended' ELSE 'payment_unavailable' END,
+				reason = CASE status WHEN 'held' THEN 'hold_ended' ELSE '`+paymentUnavailable+`' END,
 				status = CASE status WHEN 'held' THEN 'expired' ELSE 'cancelled' END
 			WHERE id IN (SELECT id FROM due) RETURNING `+columns, event, now, limit)
 		if err != nil || len(ended) == 0 {
@@ -191,18 +195,22 @@ func topicOf(status Status) string {
 // known of their payments: one that no worker ever claimed is never charged.
 func (s *Store) announce(ctx context.Context, t tx, ended []Reservation, now int64) error {
 	var box outgoing
-	ids := make([]string, len(ended))
-	for i, r := range ended {
-		ids[i] = r.ID
+	var paying []string
+	for _, r := range ended {
+		if r.Reason == paymentUnavailable {
+			paying = append(paying, r.ID)
+		}
 		if err := box.add(topicOf(r.Status), r, "", now); err != nil {
 			return err
 		}
 	}
-	if err := box.write(ctx, t, now); err != nil {
+	if err := box.write(ctx, t, now); err != nil || len(paying) == 0 {
 		return err
 	}
+	slices.Sort(paying)
+	// With the state among the conditions the planner would begin with all that are open.
 	_, err := t.exec(ctx, `UPDATE payments SET changed_ms = $1,
-			state = CASE attempts WHEN 0 THEN 'cancelled' ELSE 'unknown' END
-		WHERE reservation IN (SELECT r.id FROM {rows}) AND state = 'requested'`, table("id", ids), now)
+			state = CASE WHEN state <> 'requested' THEN state WHEN attempts = 0 THEN 'cancelled' ELSE 'unknown' END
+		FROM {rows} WHERE payments.reservation = r.id`, table("id", paying), now)
 	return err
 }

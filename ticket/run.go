@@ -76,16 +76,37 @@ func (s *Store) loop(ctx context.Context, what string, every time.Duration, wake
 
 // sweep ends the holds of all events whose time is over.
 func (s *Store) sweep(ctx context.Context) error {
-	events, err := s.events(ctx)
+	events, err := s.due(ctx)
 	if err != nil {
 		return err
 	}
-	for event := range events {
+	for _, event := range events {
 		if err := s.expireAll(ctx, event, false); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// due gives the events that have a hold whose time is over: one question for all
+// of them, outside of any transaction, which looks once into the index for each.
+func (s *Store) due(ctx context.Context) ([]string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	var events []string
+	err := s.db.look(ctx, func(ctx context.Context, t tx) error {
+		return t.query(ctx, func(scan func(...any) error) error {
+			var event string
+			err := scan(&event)
+			events = append(events, event)
+			return err
+		}, `SELECT c.event FROM catalogues c WHERE {now} + $1 >= (SELECT v.ends_ms FROM reservations v
+			WHERE v.event = c.event AND v.`+ending+` ORDER BY v.ends_ms LIMIT 1)`, nil, s.skew.Load())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for ended holds: %w", err)
+	}
+	return events, nil
 }
 
 // expireAll ends all holds of an event whose time is over, batch by batch.
@@ -96,26 +117,6 @@ func (s *Store) expireAll(ctx context.Context, event string, urgent bool) error 
 			return err
 		}
 	}
-}
-
-// events gives the catalogues' versions; one small read.
-func (s *Store) events(ctx context.Context) (map[string]int64, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	events := map[string]int64{}
-	err := s.db.look(ctx, func(ctx context.Context, t tx) error {
-		return t.query(ctx, func(scan func(...any) error) error {
-			var event string
-			var version int64
-			err := scan(&event, &version)
-			events[event] = version
-			return err
-		}, `SELECT event, version FROM catalogues`, nil)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read catalogues: %w", err)
-	}
-	return events, nil
 }
 
 // recheck reads every hall of this node again.

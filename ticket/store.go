@@ -154,8 +154,13 @@ func (s *Store) now(ctx context.Context, t tx) (int64, error) {
 func (s *Store) again(ctx context.Context, change func(context.Context, tx) error) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
+	doubt := false
 	for try := 1; ; try++ {
-		err := s.db.change(ctx, change)
+		err := s.db.change(ctx, func(ctx context.Context, t tx) error {
+			t.doubt = doubt
+			return change(ctx, t)
+		})
+		doubt = doubt || errors.Is(err, errCommit)
 		if err == nil || !errors.Is(err, errConflict) && !errors.Is(err, ErrUnavailable) {
 			return err
 		}

@@ -14,7 +14,9 @@ import (
 type tx struct {
 	db   *DB
 	conn *sql.Conn
-	on   interface {
+	// doubt: an earlier try of this change may have been committed.
+	doubt bool
+	on    interface {
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
