@@ -43,7 +43,6 @@ func (d Duration) String() string {
 
 // later are settings of the contract that this version refuses, and what to do.
 var later = map[string]string{
-	"quota":       "not supported by this version; remove it",
 	"winners":     "not supported by this version; remove it",
 	"groups":      "not supported by this version; remove it",
 	"lanes":       "not supported by this version; remove it",
@@ -72,7 +71,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 		}
 	}
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
-	s.Limits = s.Limits.Defaults() // an event that was stored before has none
+	s.Limits, s.Quota = s.Limits.Defaults(), s.Quota.Defaults() // an event that was stored before has none
 	if len(s.Load.Steps) == 0 {
 		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")
 	}
@@ -194,6 +193,8 @@ func (d *decoder) value(at string, raw json.RawMessage, v reflect.Value) {
 			d.fault(at, "must be a duration like 5m or 750ms")
 		case v.Kind() == reflect.String:
 			d.fault(at, "must be a string")
+		case v.Kind() == reflect.Bool:
+			d.fault(at, "must be true or false")
 		case v.CanFloat():
 			d.fault(at, "must be a number")
 		default:

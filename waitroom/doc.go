@@ -14,6 +14,14 @@
 //	                 ▼   │                       ▼               ▼
 //	         left, expired (and blocked)      expired        completed
 //
+// In mode instant nobody waits: whoever asks is issued a grant at once, or hears
+// that none is left. Everything after the grant is the same.
+//
+//	         issue               enter
+//	(nobody) ─────▶ admitted ─────────────▶ entered ─────▶ completed
+//	    ▲               │ claim_ttl ends, given back, revoked
+//	    └───────────────┘ back to the quota, for whoever asks next
+//
 // # Words
 //
 //   - entry: one person in one event's line; its id says nothing about its place.
@@ -32,6 +40,11 @@
 //   - inside: admitted and entered entries together; promised turns count as load.
 //   - away, here: here is an entry whose socket some node holds; everyone else who
 //     waits is away and keeps the place until the grace ends.
+//   - issue: give out a token, which is a grant without a line before it; its rank
+//     is its number in the order of giving out.
+//   - quota: how many tokens are held or used at any time, at most: stock × factor.
+//     A token is used once its holder has entered; unused ones return.
+//   - archive: the stream of tokens given out, until they are filed in a database.
 //   - fence: the number of a leadership; it only grows, and scripts refuse an old one.
 //   - feed: an event's stream of departures and changes, which every node follows.
 //   - view: what one node knows of the lines from their feeds, in memory.
@@ -51,4 +64,9 @@
 //     then; no sequence is given twice.
 //  8. The inside count is the size of the set of grants, so it equals a recount.
 //  9. No script walks the whole line; every batch has a bound.
+//  10. In mode instant never are more tokens held or used than the quota; a person
+//     has one, with the same rank whenever it is asked for; what returns is given
+//     out again once, and no rank is ever given twice.
+//  11. What was issued is in the archive until it is filed, also when its event is
+//     deleted meanwhile.
 package waitroom

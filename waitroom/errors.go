@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Errors a caller branches on. All are wrapped with the event or entry concerned.
@@ -34,12 +35,34 @@ var (
 	ErrFull = errors.New("no room inside")
 	// ErrFenced: the caller's leadership is over; a higher fence has been seen.
 	ErrFenced = errors.New("fenced off by a newer leader")
+	// ErrWrongMode: the event's people come in another way.
+	ErrWrongMode = errors.New("event has another mode")
+	// ErrExhausted: no token is left, but one may come back. It comes as an
+	// *ExhaustedError.
+	ErrExhausted = errors.New("no token is left now")
+	// ErrSoldOut: no token is left, and none comes back.
+	ErrSoldOut = errors.New("no token is left")
 	// ErrUnavailable: the store did not answer in time, or answered with a fault.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrBusy: more callers wait for the store than the bound allows. Nothing was
 	// done. It is an ErrUnavailable too.
 	ErrBusy = fmt.Errorf("too many calls are waiting: %w", ErrUnavailable)
+	// ErrNotReplicated: it was done, but no replica of the store has it yet, and the
+	// event wants one to. Asking again does nothing twice. It is an ErrUnavailable too.
+	ErrNotReplicated = fmt.Errorf("no replica has it yet: %w", ErrUnavailable)
 )
+
+// ExhaustedError is ErrExhausted with the time until the first token that may come
+// back; zero when that is not known.
+type ExhaustedError struct{ Next time.Duration }
+
+// Error says so.
+func (e *ExhaustedError) Error() string {
+	return fmt.Sprintf("%v; one may come back in %v", ErrExhausted, e.Next)
+}
+
+// Is makes it an ErrExhausted.
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted } //nolint:errorlint // a sentinel is compared
 
 // FieldError says which field of a request or configuration is wrong, and what
 // would be right.

@@ -24,7 +24,8 @@ type Duration time.Duration
 type Settings struct {
 	ID   EventID `json:"id"`
 	Name string  `json:"name"`
-	// Mode is how people come in: queue (default).
+	// Mode is how people come in: queue (default), or instant, where whoever asks has
+	// a token or a refusal at once.
 	Mode string `json:"mode"`
 	// Order is how the line is ordered: fifo (default).
 	Order string `json:"order"`
@@ -52,6 +53,12 @@ type Settings struct {
 	// GraceMobile is the grace for phones, whose sockets drop in the pocket. Default 10m.
 	GraceMobile Duration `json:"grace_mobile"`
 
+	// Quota is how many tokens an event with mode instant gives out.
+	Quota QuotaSettings `json:"quota"`
+	// Durable makes an answer of mode instant wait for a replica of the store, for
+	// the case that the store fails over to it. Default false.
+	Durable bool `json:"durable"`
+
 	Load    LoadSettings   `json:"load"`
 	Tickets TicketSettings `json:"tickets"`
 	Limits  LimitSettings  `json:"limits"`
@@ -73,6 +80,16 @@ type LoadSettings struct {
 	FloorPerS float64 `json:"floor_per_s"`
 	// StaleAfter is the age from which a reading counts as unknown. Default 3s.
 	StaleAfter Duration `json:"stale_after"`
+}
+
+// QuotaSettings say how many tokens there are.
+type QuotaSettings struct {
+	// Factor makes the quota out of the stock: stock × factor, rounded up. Default 1.2,
+	// since some never buy; at most 10.
+	Factor float64 `json:"factor"`
+	// Returns says which tokens go back to the quota: unused (default), those that
+	// expire, are given back or revoked before anyone has entered with them; or never.
+	Returns string `json:"returns"`
 }
 
 // LoadStep bounds the rate from a usage (0 to 1) on.

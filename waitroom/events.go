@@ -43,6 +43,9 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 	if err := l.rdb.SAdd(bounded, l.keys.index(), string(s.ID)).Err(); err != nil {
 		return Event{}, fmt.Errorf("create %s: %w", s.ID, unavailable(err))
 	}
+	if err := l.listArchive(ctx, s); err != nil {
+		return Event{}, err
+	}
 	args := append([]any{newID(), by, string(state), string(doc)}, scriptFields(s)...)
 	r, err := l.call(ctx, scriptCreate, s.ID, nil, args...)
 	if err != nil {
@@ -50,6 +53,9 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 	}
 	if r.outcome == outcomeExists {
 		return Event{}, fmt.Errorf("create %s: %w", s.ID, ErrExists)
+	}
+	if err := l.listArchive(ctx, s); err != nil { // once more: one of the same id may just have been folded
+		return Event{}, err
 	}
 	return l.Event(ctx, s.ID)
 }
@@ -83,6 +89,9 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 		if err != nil {
 			return Event{}, fmt.Errorf("patch %s: %w", id, err)
 		}
+		if err := l.listArchive(ctx, s); err != nil {
+			return Event{}, fmt.Errorf("patch: %w", err)
+		}
 		args := append([]any{newID(), by, string(state), string(doc), old.Version}, scriptFields(s)...)
 		r, err := l.call(ctx, scriptPatch, id, nil, args...)
 		if err != nil {
@@ -102,7 +111,7 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
-	var here []string
+	here := []string{l.keys.issued(id)} // its archive stays until a database has it
 	for _, n := range nodes {
 		here = append(here, l.keys.here(id, n))
 	}
@@ -231,6 +240,7 @@ func scriptFields(s Settings) []any {
 		"burst", s.Burst, "max_active", s.MaxActive,
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
+		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,
 		"lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
 	}
 }

@@ -64,6 +64,23 @@ func (c placeCall) arg() string {
 // Calls at the same time go to the store together. Errors: ErrNoEvent, ErrNotOpen,
 // ErrClosed, ErrBlocked, ErrBusy, ErrUnavailable.
 func (l *Line) Join(ctx context.Context, req JoinRequest) (Place, error) {
+	c := l.whoJoins(req)
+	r, err := l.joins.do(ctx, req.Event, c)
+	if err != nil {
+		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
+	}
+	p, err := l.place(req.Event, c.placeCall, r)
+	if err != nil {
+		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
+	}
+	p.Created = p.Created || c.fresh // the answer may be of a call that was sent again
+	l.saw(req.Event, p.Seq)
+	return p, nil
+}
+
+// whoJoins is the entry that a request speaks for: the subject's, the receipt's, or
+// a new one.
+func (l *Line) whoJoins(req JoinRequest) joinCall {
 	c := joinCall{placeCall: placeCall{mobile: req.Mobile, subject: req.Subject}}
 	if req.Subject != "" {
 		c.entry = l.entryOf(req.Event, req.Subject)
@@ -77,17 +94,7 @@ func (l *Line) Join(ctx context.Context, req JoinRequest) (Place, error) {
 	if c.entry == "" {
 		c.entry, c.fresh = EntryID(newID()), true
 	}
-	r, err := l.joins.do(ctx, req.Event, c)
-	if err != nil {
-		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
-	}
-	p, err := l.place(req.Event, c.placeCall, r)
-	if err != nil {
-		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
-	}
-	p.Created = p.Created || c.fresh // the answer may be of a call that was sent again
-	l.saw(req.Event, p.Seq)
-	return p, nil
+	return c
 }
 
 // Place says where the holder of a receipt stands. It renews the grace of somebody

@@ -7,6 +7,10 @@ type keys struct{ prefix string }
 // index is the set of the ids of all events; it stands outside the tags.
 func (k keys) index() string { return k.prefix + ":events" }
 
+// archives is the set of the ids of events whose archive may hold something, also
+// after the event is deleted; it stands outside the tags.
+func (k keys) archives() string { return k.prefix + ":archives" }
+
 func (k keys) of(e EventID, name string) string {
 	return k.prefix + ":{" + string(e) + "}:" + name
 }
@@ -24,6 +28,8 @@ func (k keys) nodes(e EventID) string   { return k.of(e, "nodes") }   // zset: n
 func (k keys) reqs(e EventID) string    { return k.of(e, "reqs") }    // hash: rings of the last requests and their answers
 func (k keys) feed(e EventID) string    { return k.of(e, "feed") }    // stream of departures and changes
 func (k keys) audit(e EventID) string   { return k.of(e, "audit") }   // stream of what operators did
+func (k keys) issued(e EventID) string  { return k.of(e, "issued") }  // hash: entry → "rank jti seq admitted_ms claim_ms subject" (mode instant only)
+func (k keys) archive(e EventID) string { return k.of(e, "archive") } // stream: tokens given out that no database has yet
 func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: what a deleted event leaves behind
 
 // here is the set of entries whose sockets a node holds.

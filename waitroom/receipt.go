@@ -80,7 +80,7 @@ func (r receipts) read(token string) (receipt, error) {
 	}
 	seq, n := binary.Uvarint(payload[2:])
 	rest := payload[2+max(n, 0):]
-	if n <= 0 || seq == 0 || seq >= seqLimit || len(rest) <= entryBytes {
+	if n <= 0 || seq >= seqLimit || len(rest) <= entryBytes {
 		return receipt{}, fmt.Errorf("receipt: sequence: %w", ErrTokenInvalid)
 	}
 	return receipt{

@@ -37,7 +37,9 @@ var (
 	scriptEnter   = script("enter")
 	scriptEvent   = script("event")
 	scriptFinish  = script("finish")
+	scriptFold    = script("fold")
 	scriptHere    = script("here")
+	scriptIssue   = script("issue")
 	scriptJoin    = script("join")
 	scriptLeave   = script("leave")
 	scriptLost    = script("lost")
@@ -45,6 +47,7 @@ var (
 	scriptPlace   = script("place")
 	scriptPromote = script("promote")
 	scriptShift   = script("shift")
+	scriptSupply  = script("supply")
 	scriptSweep   = script("sweep")
 )
 
@@ -73,6 +76,7 @@ const (
 	outcomeMore      outcome = "more"
 	outcomeDone      outcome = "done"
 	outcomeAlive     outcome = "alive"
+	outcomeWrongMode outcome = "wrong_mode"
 )
 
 // reply is a script's answer: its outcome and the strings behind it.

@@ -43,7 +43,31 @@ func (s Settings) Defaults() Settings {
 	s.Tickets.PriceCents = cmp.Or(s.Tickets.PriceCents, 5000)
 	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
 	s.Limits = s.Limits.Defaults()
+	s.Quota = s.Quota.Defaults()
 	return s
+}
+
+// Defaults fills what is empty with its default.
+func (q QuotaSettings) Defaults() QuotaSettings {
+	q.Factor = cmp.Or(q.Factor, 1.2)
+	q.Returns = cmp.Or(q.Returns, returnsUnused)
+	return q
+}
+
+// Tokens is the quota: how many tokens of an event with mode instant are used or
+// held at any time, at most.
+func (s Settings) Tokens() int64 {
+	const mend = 1e-9 // 200 × 1.2 is a little more than 240
+	return int64(math.Ceil(float64(s.stock())*s.Quota.Factor - mend))
+}
+
+// stock is how many pieces are for sale.
+func (s Settings) stock() int64 {
+	n := int64(s.Tickets.Stock)
+	for _, sec := range s.Tickets.Sections {
+		n += int64(sec.Rows) * int64(sec.SeatsPerRow)
+	}
+	return n
 }
 
 // Validate is nil, or an *InvalidError that names every wrong setting.
@@ -61,6 +85,11 @@ var (
 )
 
 const (
+	modeInstant   = "instant"
+	returnsUnused = "unused"
+)
+
+const (
 	mostRate  = 100_000
 	mostBurst = 25_000 // half of what the ticks of its one second can let in
 	mostSeats = 200_000
@@ -74,7 +103,7 @@ func (s Settings) faults() []FieldError {
 	}
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
-	d.choice("mode", s.Mode, []string{"queue"}, []string{"instant", "buffered"})
+	d.choice("mode", s.Mode, []string{"queue", modeInstant}, []string{"buffered"})
 	d.choice("order", s.Order, []string{"fifo"}, []string{"draw"})
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
 	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
@@ -85,6 +114,7 @@ func (s Settings) faults() []FieldError {
 	d.ttl("session_ttl", s.SessionTTL)
 	d.ttl("grace", s.Grace)
 	d.ttl("grace_mobile", s.GraceMobile)
+	s.quotaFaults(&d)
 	d.order(s.LobbyOpensAt, s.OpensAt, s.ClosesAt)
 	if s.RedirectURL != "" {
 		u, err := url.Parse(s.RedirectURL)
@@ -98,6 +128,21 @@ func (s Settings) faults() []FieldError {
 	s.Tickets.faults(&d)
 	s.Limits.faults(&d)
 	return d.faults
+}
+
+// quotaFaults refuses a quota that is none, and an instant event without one.
+func (s Settings) quotaFaults(d *decoder) {
+	const mostFactor = 10
+	if !(s.Quota.Factor > 0 && s.Quota.Factor <= mostFactor) { // also what is no number
+		d.fault("quota.factor", "must be above 0 and at most %d", mostFactor)
+	}
+	d.choice("quota.returns", s.Quota.Returns, []string{returnsUnused, "never"}, nil)
+	if s.Mode == modeInstant && s.stock() == 0 {
+		d.fault("tickets.kind", "mode instant needs a stock to make its quota of")
+	}
+	if s.Mode != modeInstant && s.Durable {
+		d.fault("durable", "is for mode instant")
+	}
 }
 
 func (s LoadSettings) faults(d *decoder) {

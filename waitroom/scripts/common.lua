@@ -107,13 +107,14 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'opened', 'burst', 'burst_left', 'burst_until', 'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms')
+    'opened', 'burst', 'burst_left', 'burst_until', 'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
     opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]), opened = tonumber(m[9]),
     burst = tonumber(m[10]), burst_left = tonumber(m[11]), burst_until = tonumber(m[12]),
     grace = tonumber(m[14]), grace_mobile = tonumber(m[15]), dead = tonumber(m[16]), identity = m[17],
+    mode = m[19] or 'queue', -- an event that was stored before has none
   }
   E.now = tonumber(m[18] or clock() + tonumber(m[13] or '0'))
   F = {}
@@ -160,16 +161,19 @@ local function packed(g)
   return string.match(g, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
 end
 
--- finish ends a grant: its person is inside no longer.
+-- finish ends a grant: its person is inside no longer. Whoever had entered has used
+-- it up, however it ends; what ends unused may be given to another.
 local function finish(entry, grant, state)
-  local jti, seq = packed(grant)
+  local jti, seq, _, _, was = packed(grant)
+  local used = state == 'completed' or was == 'entered'
+  if used then call('HINCRBY', META, 'used', 1) end
   call('HDEL', GRANTS, entry)
   call('ZREM', CLAIMS, entry)
   call('HSET', ENDED, entry, state .. ' ' .. seq)
-  if state == 'completed' then
-    call('HSET', JTIS, jti, '!completed')
-  elseif state == 'blocked' then
+  if state == 'blocked' then
     call('HSET', JTIS, jti, '!revoked')
+  elseif used then
+    call('HSET', JTIS, jti, '!completed')
   else
     call('HDEL', JTIS, jti)
   end
@@ -233,7 +237,8 @@ end
 -- known is where an entry stands, by what the store knows and by the sequence of
 -- its receipt (0: none). Somebody who waits and is away gets a new grace, never a
 -- shorter one: who asks with a subject does not say that it is a phone. A place
--- that the store has lost is put back at the receipt's sequence. The answers:
+-- that the store has lost is put back at the receipt's sequence, where there is a
+-- line to be put back in. The answers:
 --   "w seq"              waits
 --   "r seq"              waits again: was put back just now
 --   "g packed deadline"  holds a grant
@@ -258,7 +263,7 @@ local function known(entry, receipt, mobile, subject)
     local at = tonumber(string.match(ended, ' (%d+)$'))
     if receipt <= at then return 'e ' .. ended end
   end
-  if receipt == 0 or receipt <= E.dead or E.state == 'closed' then return '-' end
+  if receipt == 0 or receipt <= E.dead or E.state == 'closed' or E.mode ~= 'queue' then return '-' end
   if receipt > E.seq then epoch(receipt) end
   call('ZADD', LINE, int(receipt), entry)
   call('ZADD', AWAY, grace_end(mobile), entry)
