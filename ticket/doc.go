@@ -70,4 +70,6 @@
 //  15. With the database away a call ends in time with ErrUnavailable and nothing
 //     half done; when it is back, calls succeed without a restart.
 //  16. Every statement on the way of a purchase finds its rows by an index.
+//  17. The books balance: an audit counts everything twice in one moment, and each
+//     kind of corruption fails a sum of its own.
 package ticket

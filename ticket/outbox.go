@@ -30,7 +30,7 @@ func (s *Store) ClaimOutbox(ctx context.Context, limit int, lease time.Duration)
 			var created int64
 			err := scan(&r.ID, &r.Event, &r.Topic, &r.Key, &r.Payload, &r.Attempts, &created)
 			r.CreatedAt = millis(created)
-			r.DedupID = r.Key + ":" + r.Topic // a reservation has each topic once
+			r.DedupID = dedupID(r.Key, r.Topic)
 			claimed = append(claimed, r)
 			return err
 		}, `WITH due AS MATERIALIZED
