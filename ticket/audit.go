@@ -58,11 +58,19 @@ type BrokerLog interface {
 	Records(ctx context.Context, each func(LogRecord)) error
 }
 
+// Grants is the line that gave out the tokens.
+type Grants interface {
+	// Admitted is how many tokens the line of an event has given out since a moment.
+	Admitted(ctx context.Context, event string) (n int64, since time.Time, err error)
+}
+
 // AuditRequest says what to recount.
 type AuditRequest struct {
 	Event string
 	// Broker is asked for what was published; nil leaves its sums out.
 	Broker BrokerLog
+	// Grants is asked how many were let in; nil leaves that sum out.
+	Grants Grants
 	// Keep is how long published rows stay in the outbox (relay.Config.Keep): the
 	// message of an older change may be gone. Default 1h.
 	Keep time.Duration
@@ -89,6 +97,9 @@ func (s *Store) Audit(ctx context.Context, q AuditRequest) (Books, error) {
 	b.Add(l.reservationSums()...)
 	b.Add(l.paymentSums()...)
 	b.Add(l.outboxSums(q.Keep)...)
+	if q.Grants != nil {
+		b.Add(l.grantSum(ctx, q.Grants))
+	}
 	if q.Broker == nil {
 		return b, nil
 	}
@@ -101,6 +112,26 @@ func (s *Store) Audit(ctx context.Context, q AuditRequest) (Books, error) {
 	}
 	b.Add(sums...)
 	return b, nil
+}
+
+// grantSum compares the tokens that were spent with those that were given out, as
+// far as the line remembers. It is asked after the snapshot, so it is never behind.
+func (l *ledger) grantSum(ctx context.Context, grants Grants) Sum {
+	sum := Sum{Name: "tokens_granted"}
+	admitted, since, err := grants.Admitted(ctx, l.event)
+	if err != nil {
+		sum.Note = "not asked: " + err.Error()
+		return sum
+	}
+	spent := map[string]bool{}
+	for _, r := range l.reservations {
+		if r.created >= since.UnixMilli() {
+			spent[r.jti] = true
+		}
+	}
+	sum.Expected, sum.Found = int64(len(spent)), min(int64(len(spent)), admitted)
+	sum.Pass = sum.Expected == sum.Found
+	return sum
 }
 
 // brokerSums compares what was published with what the broker holds. What it has

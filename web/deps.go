@@ -64,6 +64,11 @@ type Tickets interface {
 	Reservation(ctx context.Context, event, id, person string) (ticket.Reservation, error)
 }
 
+// Books recounts what an event has sold.
+type Books interface {
+	Books(ctx context.Context, event waitroom.EventID) (ticket.Books, error)
+}
+
 // Load takes the site's own report of how busy it is, 0 to 1.
 type Load interface {
 	Report(ctx context.Context, event waitroom.EventID, usage float64) error
@@ -95,7 +100,9 @@ type Deps struct {
 	Passes     Passes
 	// Tickets may be nil on a node that sells nothing; its calls are then unknown routes.
 	Tickets Tickets
-	Load    Load
+	// Books may be nil on a node without the database; its call is then an unknown route.
+	Books Books
+	Load  Load
 	// Limiter may be nil: nobody is limited.
 	Limiter Limiter
 	Sample  Sample

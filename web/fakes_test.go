@@ -248,6 +248,16 @@ func (t *fakeTickets) Reservation(_ context.Context, _, id, person string) (tick
 	return annsReservation, nil
 }
 
+// fakeBooks has an event whose books do not balance.
+type fakeBooks struct{}
+
+func (fakeBooks) Books(_ context.Context, event waitroom.EventID) (ticket.Books, error) {
+	return ticket.Books{
+		Event: string(event), At: testNow, Sums: []ticket.Sum{{Name: "money", Expected: 2, Found: 1, Note: "1 differ"}},
+		Counts: map[string]int64{"seats sold": 2},
+	}, nil
+}
+
 type fakeHub struct{}
 
 func (fakeHub) ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string) {
@@ -305,7 +315,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 		OperatorToken: testOperator, SiteKey: testSite, IdentitySecret: []byte(strings.Repeat("k", 32)),
 	}
 	deps := Deps{
-		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Load: r.load, Hub: fakeHub{},
+		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Load: r.load, Hub: fakeHub{},
 		Sample: func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
 		Pages:  testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
 	}

@@ -2,9 +2,11 @@ package web
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -95,6 +97,30 @@ func namedIn(c echo.Context, name string) (id waitroom.EventID, value string, er
 		return "", "", wrongField(name, "must be an id")
 	}
 	return id, value, nil
+}
+
+// booksTimeout bounds a recount: whole tables are read, and the broker's log. It is
+// less than the server's writeTimeout.
+const booksTimeout = 25 * time.Second
+
+// opsBooks recounts seats, money, messages and tokens.
+func (s *Server) opsBooks(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	if _, err := s.deps.View.Event(ctx, id); err != nil {
+		return err
+	}
+	books, err := s.deps.Books.Books(ctx, id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		ticket.Books
+		At stamp `json:"at"`
+	}{books, stamp(books.At)})
 }
 
 // opsMetrics is one sample of how the event does.

@@ -138,3 +138,15 @@ func TestMetricsAskForTheirToken(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, r.do(t, asking.at("/metrics").with("Authorization", "")).Code)
 	require.Equal(t, http.StatusOK, r.do(t, asking.at("/metrics").with("Authorization", "Bearer metrics-token")).Code)
 }
+
+func TestOpsBooks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := r.do(t, ops.by("GET").at("/v1/ops/events/demo/books"))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"event":"demo","at":"2026-05-01T12:00:00.250Z","pass":false,
+		"sums":[{"name":"money","expected":2,"found":1,"pass":false,"note":"1 differ"}],"counts":{"seats sold":2}}`, w.Body.String())
+	require.Equal(t, http.StatusUnauthorized, r.do(t, call{method: "GET", path: "/v1/ops/events/demo/books"}).Code)
+	bare := newRig(t, func(_ *Config, d *Deps) { d.Books = nil })
+	require.Equal(t, http.StatusNotFound, bare.do(t, ops.by("GET").at("/v1/ops/events/demo/books")).Code)
+}

@@ -15,6 +15,7 @@ const (
 	routeLive     = "/v1/events/:event/live"
 	routeOps      = "/v1/ops"
 	routeOpsLive  = "/v1/ops/events/:event/live"
+	routeBooks    = "/v1/ops/events/:event/books"
 	routeGate     = "/v1/gate/:event"
 	routeGateRest = "/v1/gate/:event/*"
 	routeEnter    = "/v1/gate/:event/enter"
@@ -71,6 +72,9 @@ func (s *Server) routes(e *echo.Echo) {
 	e.POST("/v1/ops/events/:event/block", s.opsBlock, s.operator)
 	e.POST("/v1/ops/events/:event/revoke", s.opsRevoke, s.operator)
 	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
+	if s.deps.Books != nil {
+		get(routeBooks, s.opsBooks, s.operator)
+	}
 	get("/v1/ops/events/:event/metrics", s.opsMetrics, s.operator)
 	e.GET(routeOpsLive, s.opsLive, s.operator)
 	get("/v1/ops/profiles/:name", s.profile, s.operator)

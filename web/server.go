@@ -122,7 +122,11 @@ func (s *Server) setDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		if isLive(c) {
 			return next(c)
 		}
-		ctx, cancel := context.WithTimeout(c.Request().Context(), s.cfg.CallTimeout)
+		limit := s.cfg.CallTimeout
+		if c.Path() == routeBooks {
+			limit = max(limit, booksTimeout)
+		}
+		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
 		defer cancel()
 		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)

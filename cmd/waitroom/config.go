@@ -86,8 +86,8 @@ func addServeFlags(flags *pflag.FlagSet) {
 
 // loadServeConfig gathers defaults, file, environment and flags, in growing
 // weight. Every fault is found, and named with where it stands; all are the
-// caller's (exit status 2).
-func loadServeConfig(flags *pflag.FlagSet, environ []string) (serveConfig, error) {
+// caller's (exit status 2). Flags named in others are a command's own.
+func loadServeConfig(flags *pflag.FlagSet, environ []string, others ...string) (serveConfig, error) {
 	k := koanf.New("/")
 	defaults := map[string]any{}
 	for _, s := range settings {
@@ -112,7 +112,7 @@ func loadServeConfig(flags *pflag.FlagSet, environ []string) (serveConfig, error
 	_ = k.Load(confmap.Provider(fromEnv, ""), nil)
 	fromFlags := map[string]any{}
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Name != "config" {
+		if f.Name != "config" && !slices.Contains(others, f.Name) {
 			fromFlags[f.Name] = f.Value.String()
 		}
 	})

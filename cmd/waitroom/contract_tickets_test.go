@@ -246,6 +246,7 @@ func TestContractPayments(t *testing.T) {
 		require.Equal(t, http.StatusConflict, status)
 		require.Equal(t, "hold_expired", body["code"])
 		newBuyer(t, s, "hall").held(s, map[string]any{"seats": []string{"A-1-3"}})
+		s.audited("hall", flags...)
 	})
 }
 
@@ -308,4 +309,5 @@ func TestContractOnce(t *testing.T) {
 			require.Equal(t, "already_reserved", body["code"])
 		}
 	}
+	require.EqualValues(t, 61, s.audited("once", flags...).Counts["reservations held"])
 }

@@ -80,6 +80,7 @@ func TestJourney(t *testing.T) {
 		require.Equal(t, "token_used", body["code"])
 		status, _, _ = call(t, http.MethodGet, s.url+"/v1/gate/demo", nil, b.header(""))
 		require.Equal(t, http.StatusNoContent, status, "the gate lets in until the session ends, also after a purchase")
+		require.EqualValues(t, 1, s.audited("demo", flags...).Counts["seats sold"])
 	})
 }
 
@@ -242,6 +243,7 @@ func TestOneSeatManyBuyers(t *testing.T) {
 			counts[code]++
 		}
 		require.Equal(t, map[string]int{"created": 1, "seat_taken": crowd - 1}, counts)
+		require.EqualValues(t, 1, instances[0].audited("single", flags...).Counts["seats held"])
 	})
 }
 

@@ -101,6 +101,7 @@ func newRootCommand() *cobra.Command {
 		newEventCommand(),
 		newKeysCommand(),
 		newMigrateCommand(),
+		newAuditCommand(),
 		newSandboxCommand(),
 	)
 	return root

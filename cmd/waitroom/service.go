@@ -282,6 +282,9 @@ func (s *service) buildWeb(listener net.Listener) error {
 		deps.Tickets = s.store
 		deps.Ready = append(deps.Ready, web.Check{Name: "database", Ping: s.store.Ping})
 	}
+	if s.store != nil {
+		deps.Books = auditor{store: s.store, broker: storeLog(s.rdb), line: s.line}
+	}
 	if s.cfg.Limits {
 		limiter, err := s.limiter()
 		if err != nil {

@@ -126,3 +126,12 @@ func sqliteURL(dir string) (string, error) {
 	}
 	return "sqlite:" + filepath.Join(dir, "waitroom.db"), nil
 }
+
+// existingSQLite is the embedded database's URL, for commands that must not make one.
+func existingSQLite(dir string) (string, error) {
+	path := filepath.Join(dir, "waitroom.db")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("data: no database there: %w", err)
+	}
+	return "sqlite:" + path, nil
+}

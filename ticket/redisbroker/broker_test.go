@@ -394,3 +394,25 @@ func TestGroupShares(t *testing.T) {
 		}
 	})
 }
+
+// Promise 8: an audit reads every record that the log holds, oldest first.
+func TestLogIsReadWhole(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Config{}).Client(t)
+	l := redisbroker.NewLog("", rdb)
+	var read []string
+	each := func(r ticket.LogRecord) {
+		require.WithinDuration(t, time.Now(), r.At, time.Minute)
+		read = append(read, r.DedupID+" "+r.Event+" "+r.Topic+" "+r.Key)
+	}
+	require.NoError(t, l.Records(t.Context(), each))
+	require.Empty(t, read)
+	ms := messages(2500) // three reads
+	require.Nil(t, publisher(t, rdb, redisbroker.PublisherConfig{}).Publish(t.Context(), ms))
+	require.NoError(t, l.Records(t.Context(), each))
+	want := make([]string, len(ms))
+	for i, m := range ms {
+		want[i] = m.DedupID + " " + m.Event + " " + m.Topic + " " + m.Key
+	}
+	require.Equal(t, want, read)
+}

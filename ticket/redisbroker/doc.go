@@ -40,4 +40,5 @@
 //  6. A tail sees every message from the moment it started, also across a lost
 //     connection, as long as the log still holds them.
 //  7. Log, seen ids and dead letters are bounded.
+//  8. An audit reads every record that the log holds, oldest first.
 package redisbroker

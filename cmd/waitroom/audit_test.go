@@ -1,0 +1,90 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+)
+
+// audited has the service recount an event, and wants every sum to balance; flags
+// of real stores have it recounted from them, too.
+func (s *instance) audited(event string, flags ...string) ticket.Books {
+	s.t.Helper()
+	asks := [][]string{{"audit", "--event", event, "--json", "--target", s.url, "--operator-token", operatorToken}}
+	if len(flags) > 0 {
+		asks = append(asks, append([]string{"audit", "--event", event, "--json"}, flags...))
+	}
+	var books ticket.Books
+	for _, ask := range asks {
+		status, stdout, stderr := runCommand(s.t, nil, ask...)
+		require.NoError(s.t, json.Unmarshal([]byte(stdout), &books), "%s%s", stdout, stderr)
+		require.Empty(s.t, books.Failed(), ask)
+		require.Equal(s.t, exitOK, status)
+		require.Greater(s.t, len(books.Sums), 15)
+	}
+	return books
+}
+
+// The audit says what is wrong, and ends with 1; a wrong call ends with 2.
+func TestAuditCommand(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	s := startInstance(t, "--data", data)
+	s.create("hall", hall(nil))
+	b := newBuyer(t, s, "hall")
+	id := b.held(s, map[string]any{"quantity": 2})
+	status, _, _ := b.pay(s, id, "pay", "approve")
+	require.Equal(t, http.StatusAccepted, status)
+	b.becomes(s, id, "paid")
+	until(t, 10*time.Second, "all is published", func() bool { return s.audited("hall").Counts["outbox published"] == 3 })
+	var names []string
+	for _, sum := range s.audited("hall").Sums {
+		names = append(names, sum.Name)
+	}
+	for _, want := range []string{"broker", "broker_committed", "tokens_granted"} {
+		require.True(t, slices.Contains(names, want), "%s in %v", want, names)
+	}
+
+	status, stdout, stderr := runCommand(t, nil, "audit", "--event", "hall", "--data", data)
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "the books balance")
+	require.Regexp(t, `(?m)^seats_sold +2 +2 +pass`, stdout)
+	require.NotContains(t, stdout, "\nbroker ", "the embedded store is in another process")
+
+	db, err := sql.Open("sqlite", filepath.Join(data, "waitroom.db"))
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), `UPDATE seats SET status = 'free' WHERE event = 'hall' AND status = 'sold'`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	for _, from := range [][]string{{"--data", data}, {"--target", s.url, "--operator-token", operatorToken}} {
+		status, stdout, _ = runCommand(t, nil, append([]string{"audit", "--event", "hall"}, from...)...)
+		require.Equal(t, exitFailed, status)
+		require.Regexp(t, `(?m)^seats_sold +2 +0 +FAIL`, stdout)
+		require.Contains(t, stdout, "1 sums do not balance")
+	}
+
+	for _, c := range []struct {
+		status int
+		says   string
+		args   []string
+	}{
+		{exitUsage, "event", []string{"--data", data}},
+		{exitUsage, "operator-token", []string{"--event", "hall", "--target", s.url}},
+		{exitFailed, "token_invalid", []string{"--event", "hall", "--target", s.url, "--operator-token", "wrong-token"}},
+		{exitFailed, "not_found", []string{"--event", "nothing", "--target", s.url, "--operator-token", operatorToken}},
+		{exitFailed, "nothing is sold", []string{"--event", "nothing", "--data", data}},
+		{exitFailed, "no database", []string{"--event", "hall", "--data", filepath.Join(data, "elsewhere")}},
+	} {
+		status, stdout, stderr := runCommand(t, nil, append([]string{"audit"}, c.args...)...)
+		require.Equal(t, c.status, status, "%v: %s%s", c.args, stdout, stderr)
+		require.Contains(t, stderr, c.says)
+	}
+}
