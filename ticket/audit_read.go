@@ -81,7 +81,7 @@ func (db *DB) snapshot(ctx context.Context, do func(context.Context, tx) error) 
 		return db.fail(err)
 	}
 	defer func() { _ = sqltx.Rollback() }() // there is nothing to keep
-	t := tx{db, conn, sqltx}
+	t := tx{db: db, conn: conn, on: sqltx}
 	if db.dialect == postgres {
 		// The sale's plans look rows up one by one; here whole tables are read.
 		if err := t.query(ctx, func(func(...any) error) error { return nil }, `SELECT set_config('enable_seqscan', 'on', true),
