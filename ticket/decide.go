@@ -31,7 +31,9 @@ type plan struct {
 	picked []string
 	seats  []claim
 	shares map[string]int64
-	taken  map[string]int64 // from stock
+	taken  map[string]int64    // from items
+	booked map[string][]string // items by person, where each is booked once
+	books  []booking
 	store  []storing
 
 	held  []seatRow  // what the hall learns afterwards
@@ -43,6 +45,9 @@ type claim struct {
 	seatRow
 	reservation string
 }
+
+// booking is an item that a person gets by a reservation.
+type booking struct{ person, item, reservation string }
 
 // storing is an answer to keep.
 type storing struct {
@@ -56,7 +61,7 @@ type storing struct {
 func decide(h *hall, f *facts, asks []*ask) *plan {
 	p := &plan{
 		results: make([]result, len(asks)),
-		shares:  map[string]int64{}, taken: map[string]int64{},
+		shares:  map[string]int64{}, taken: map[string]int64{}, booked: map[string][]string{},
 	}
 	cat := h.catalogue()
 	tokens, seats := map[string]bool{}, map[string]bool{}
@@ -77,7 +82,7 @@ func decide(h *hall, f *facts, asks []*ask) *plan {
 				ExpiresAt: millis(f.now + cat.HoldTTL.Milliseconds()),
 			}
 			tokens[a.JTI] = true
-			p.take(h, f, r, a.JTI, seats)
+			p.take(h, cat, f, r, a.JTI, seats)
 		}
 		status, body := a.Encode(r, refusal)
 		answer := Answer{Status: status, Body: body}
@@ -101,7 +106,7 @@ func (p *plan) judge(h *hall, cat Catalogue, f *facts, a *ask, tokens, seats map
 		}
 	}
 	n := a.Quantity + len(a.Seats)
-	if n < 1 || a.Quantity > 0 && len(a.Seats) > 0 {
+	if n < 1 || a.Quantity > 0 && len(a.Seats) > 0 || cat.Kind != KindSeats && (a.Section != "" || a.Wheelchair) {
 		return nil, fmt.Errorf("%d seats and a quantity of %d: %w", len(a.Seats), a.Quantity, ErrWrongMode)
 	}
 	if f.used[a.JTI] || tokens[a.JTI] {
@@ -121,6 +126,12 @@ func (p *plan) judge(h *hall, cat Catalogue, f *facts, a *ask, tokens, seats map
 		p.unsure = p.unsure || slices.ContainsFunc(a.Seats, func(id string) bool { return f.vouched[id] })
 		return nil, ErrAlreadyReserved
 	}
+	if booked(cat.Kind) {
+		if err := p.bookable(h, f, a.Person, ids, cat.Kind); err != nil {
+			p.refusals = true
+			return nil, err
+		}
+	}
 	if cat.Kind == KindSeats {
 		if a.Quantity == 0 {
 			p.picked = append(p.picked, h.claim(ids)...)
@@ -139,18 +150,14 @@ func (p *plan) find(h *hall, cat Catalogue, f *facts, a *ask, seats map[string]b
 		for range a.Quantity {
 			ids = append(ids, StockItem)
 		}
-		want := map[string]int64{}
-		for _, id := range ids {
-			want[id]++
-		}
-		for id, n := range want {
-			if f.stock[id].free-p.taken[id] < n {
-				return nil, ErrSoldOut
-			}
-		}
-		return ids, nil
+		return ids, p.enough(f, ids)
+	case booked(cat.Kind) && a.Quantity > 0:
+		return p.choose(h, f, a, cat.Kind)
+	case booked(cat.Kind):
+		ids := h.inOrder(a.Seats)
+		return ids, p.enough(f, ids)
 	case a.Quantity > 0:
-		ids := h.pick(a.Quantity, f.among)
+		ids := h.pick(wish{a.Quantity, a.Section, a.Wheelchair}, f.among)
 		if len(ids) < a.Quantity {
 			p.soldOut = true
 			return nil, ErrSoldOut
@@ -162,17 +169,78 @@ func (p *plan) find(h *hall, cat Catalogue, f *facts, a *ask, seats map[string]b
 			return nil, fmt.Errorf("%s: %w", id, ErrSeatTaken)
 		}
 	}
+	if id, alone := h.alone(a.Seats); alone {
+		return nil, fmt.Errorf("%s: %w", id, ErrCompanion)
+	}
 	return h.inOrder(a.Seats), nil
 }
 
+// enough is ErrSoldOut when an item has fewer places left than ids want of it.
+func (p *plan) enough(f *facts, ids []string) error {
+	want := map[string]int64{}
+	for _, id := range ids {
+		want[id]++
+		if f.stock[id].free-p.taken[id] < want[id] {
+			return fmt.Errorf("%s: %w", id, ErrSoldOut)
+		}
+	}
+	return nil
+}
+
+// bookable says why a person may not have some slots or courses beside those that
+// are held and owned already: each is booked once, and courses must not meet at
+// the same time.
+func (p *plan) bookable(h *hall, f *facts, person string, ids []string, kind string) error {
+	has := slices.Concat(f.bookings[person], p.booked[person])
+	for i, id := range ids {
+		if slices.Contains(has, id) || slices.Contains(ids[:i], id) {
+			return fmt.Errorf("%s: %w", id, ErrAlreadyReserved)
+		}
+	}
+	if kind != KindCourses {
+		return nil
+	}
+	for i, id := range ids {
+		if clash(h.timetable([]string{id}), h.timetable(slices.Concat(has, ids[:i]))) {
+			return fmt.Errorf("%s: %w", id, ErrTimetableClash)
+		}
+	}
+	return nil
+}
+
+// choose gives the first slots or courses that have a place and that the person
+// may have; when there are not so many, the reason that stood in the way last.
+func (p *plan) choose(h *hall, f *facts, a *ask, kind string) ([]string, error) {
+	var ids []string
+	reason := ErrSoldOut
+	for _, id := range h.itemIDs() {
+		if p.enough(f, []string{id}) != nil {
+			continue
+		}
+		with := append(slices.Clone(ids), id)
+		if err := p.bookable(h, f, a.Person, with, kind); err != nil {
+			reason = err
+			continue
+		}
+		if ids = with; len(ids) == a.Quantity {
+			return ids, nil
+		}
+	}
+	return nil, reason
+}
+
 // take notes what a reservation will write.
-func (p *plan) take(h *hall, f *facts, r Reservation, jti string, seats map[string]bool) {
+func (p *plan) take(h *hall, cat Catalogue, f *facts, r Reservation, jti string, seats map[string]bool) {
 	p.made = append(p.made, r)
 	p.tokens = append(p.tokens, jti)
 	p.shares[r.Person] += int64(len(r.Seats))
 	for _, id := range r.Seats {
-		if _, ok := f.stock[id]; ok {
+		if cat.Kind != KindSeats {
 			p.taken[id]++
+			if booked(cat.Kind) {
+				p.booked[r.Person] = append(p.booked[r.Person], id)
+				p.books = append(p.books, booking{r.Person, id, r.ID})
+			}
 			continue
 		}
 		row, chosen := f.seats[id]

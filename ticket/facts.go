@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 )
 
 // live are the states of a reservation that has its seats.
@@ -27,13 +28,18 @@ type stockRow struct {
 
 // facts are what the database says of a group's requests, before it is judged.
 type facts struct {
-	now     int64
-	due     bool              // some hold of the event has ended, and was not swept yet
-	answers map[string]stored // by key
-	used    map[string]bool   // tokens that have bought
-	shares  map[string]int64  // what persons hold and own
-	seats   map[string]seatRow
-	stock   map[string]stockRow
+	now       int64
+	catalogue int64             // its version, 0 when it is gone
+	due       bool              // some hold of the event has ended, and was not swept yet
+	answers   map[string]stored // by key
+	used      map[string]bool   // tokens that have bought
+	shares    map[string]int64  // what persons hold and own
+	seats     map[string]seatRow
+	stock     map[string]stockRow
+	// bookings are the slots or courses that persons hold and own, and versions
+	// those of the persons' shares when that was read.
+	bookings map[string][]string
+	versions map[string]int64
 	// vouched are the seats of which only the hall says that they are free.
 	vouched map[string]bool
 	// among, when set, are the free seats that this transaction has locked.
@@ -47,19 +53,20 @@ const (
 	rowStock
 )
 
-// question asks all but the seats in one round trip. Tokens, shares and answers
+// question asks all but seats, slots and courses in one round trip. Tokens, shares and answers
 // are looked up one by one, each in a query of its own that can only go by an
 // index: of a join the planner makes a scan of the table, or of all that the event
 // has, when it knows the table as empty.
 const question = `
 SELECT 0 AS kind, 0 AS i, {now} + $2 AS a,
-	(SELECT ends_ms FROM reservations WHERE event = $1 AND ` + ending + ` ORDER BY ends_ms LIMIT 1) AS b, 0 AS c, '' AS name
+	(SELECT ends_ms FROM reservations WHERE event = $1 AND ` + ending + ` ORDER BY ends_ms LIMIT 1) AS b,
+	(SELECT version FROM catalogues WHERE event = $1) AS c, '' AS name
 UNION ALL
 SELECT 1, r.i, (SELECT count(*) FROM reservations t WHERE t.event = r.event AND t.jti = r.jti AND t.` + live + `),
 	coalesce((SELECT s.n FROM shares s WHERE s.event = r.event AND s.person = r.person), 0),
 	coalesce((SELECT a.status FROM answers a WHERE a.key = r.key), 0), '' FROM {rows}
 UNION ALL
-SELECT 2, 0, i.free, i.total, i.version, i.id FROM items i WHERE i.event = $1`
+SELECT 2, 0, i.free, i.total, i.version, i.id FROM items i WHERE i.event = $1 AND i.id = '` + StockItem + `'`
 
 // rows starts a list of n rows about this event.
 func (h *hall) rows(n int) *list { return table("event", slices.Repeat([]string{h.event}, n)) }
@@ -70,6 +77,7 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 	f := &facts{
 		used: map[string]bool{}, shares: map[string]int64{},
 		seats: map[string]seatRow{}, stock: map[string]stockRow{}, vouched: map[string]bool{},
+		bookings: map[string][]string{}, versions: map[string]int64{},
 	}
 	if how.locked {
 		if err := s.lock(ctx, t, h, asks, f); err != nil {
@@ -87,22 +95,22 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 	var known [][]byte
 	err := t.query(ctx, func(scan func(...any) error) error {
 		var kind, i int
-		var a, c int64
-		var b sql.NullInt64
+		var a int64
+		var b, c sql.NullInt64
 		var name string
 		if err := scan(&kind, &i, &a, &b, &c, &name); err != nil {
 			return err
 		}
 		switch kind {
 		case rowClock:
-			f.now, f.due = a, b.Valid && b.Int64 <= a
+			f.now, f.due, f.catalogue = a, b.Valid && b.Int64 <= a, c.Int64
 		case rowAsk:
 			f.used[asks[i].JTI], f.shares[asks[i].Person] = a > 0, b.Int64
-			if c > 0 {
+			if c.Int64 > 0 {
 				known = append(known, asks[i].key)
 			}
 		case rowStock:
-			f.stock[name] = stockRow{name, b.Int64, a, c}
+			f.stock[name] = stockRow{name, b.Int64, a, c.Int64}
 		}
 		return nil
 	}, question, h.rows(n).column("i", at).column("jti", jtis).column("person", persons).column("key", keys), h.event, s.skew.Load())
@@ -112,7 +120,13 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 	if err != nil {
 		return nil, err
 	}
-	return f, s.seats(ctx, t, h, asks, how, f)
+	switch kind := h.catalogue().Kind; {
+	case booked(kind):
+		err = s.bookings(ctx, t, h, asks, f)
+	case kind == KindSeats:
+		err = s.seats(ctx, t, h, asks, how, f)
+	}
+	return f, err
 }
 
 // answered reads the answers that are stored under keys.
@@ -136,9 +150,82 @@ func answered(ctx context.Context, t tx, keys [][]byte) (map[string]stored, erro
 	return found, err
 }
 
+// bookings reads what the persons have of slots or courses, and the places left of
+// those that are asked for. A share's version is of the same moment as its
+// bookings.
+func (s *Store) bookings(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) error {
+	persons := make([]string, len(asks))
+	for i, a := range asks {
+		persons[i] = a.Person
+	}
+	slices.Sort(persons)
+	persons = slices.Compact(persons)
+	err := t.query(ctx, func(scan func(...any) error) error {
+		var person, items string
+		var version int64
+		err := scan(&person, &version, &items)
+		f.versions[person], f.bookings[person] = version, strings.Fields(items)
+		return err
+	}, `SELECT r.person, coalesce((SELECT s.version FROM shares s WHERE s.event = r.event AND s.person = r.person), 0),
+		coalesce((SELECT string_agg(b.item, ' ') FROM bookings b WHERE b.event = r.event AND b.person = r.person), '') FROM {rows}`,
+		h.rows(len(persons)).column("person", persons))
+	if err != nil {
+		return err
+	}
+	ids := wantedItems(h, asks)
+	return t.query(ctx, func(scan func(...any) error) error {
+		var r stockRow
+		var total, free, version sql.NullInt64
+		err := scan(&r.id, &total, &free, &version)
+		if version.Valid { // else there is no such item
+			f.stock[r.id] = stockRow{r.id, total.Int64, free.Int64, version.Int64}
+		}
+		return err
+	}, `SELECT r.id, (SELECT i.total FROM items i WHERE i.event = r.event AND i.id = r.id),
+		(SELECT i.free FROM items i WHERE i.event = r.event AND i.id = r.id),
+		(SELECT i.version FROM items i WHERE i.event = r.event AND i.id = r.id) FROM {rows}`,
+		h.rows(len(ids)).column("id", ids))
+}
+
+// wantedItems are the slots or courses that asks are about: those that they name,
+// and all where the server picks.
+func wantedItems(h *hall, asks []*ask) []string {
+	if !slices.ContainsFunc(asks, func(a *ask) bool { return a.Quantity > 0 }) {
+		return wanted(asks)
+	}
+	ids := append(h.itemIDs(), wanted(asks)...)
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// none is for statements whose rows say nothing new.
+func none(func(...any) error) error { return nil }
+
 // lock takes the rows that a group is about, in one order.
 func (s *Store) lock(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) error {
-	none := func(scan func(...any) error) error { return nil }
+	kind := h.catalogue().Kind
+	switch {
+	case kind == KindSeats:
+		return s.lockSeats(ctx, t, h, asks, f)
+	case kind == KindStock:
+		return t.query(ctx, none, `SELECT id FROM items WHERE event = $1 ORDER BY id {lock}`, nil, h.event)
+	}
+	persons := make([]string, len(asks))
+	for i, a := range asks {
+		persons[i] = a.Person
+	}
+	err := t.query(ctx, none, `SELECT s.person FROM {rows} JOIN shares s ON s.event = r.event AND s.person = r.person
+		ORDER BY s.person {lock}`, h.rows(len(persons)).column("person", persons))
+	if err != nil {
+		return err
+	}
+	ids := wantedItems(h, asks)
+	return t.query(ctx, none, `SELECT i.id FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id
+		ORDER BY i.id {lock}`, h.rows(len(ids)).column("id", ids))
+}
+
+// lockSeats locks the seats that are named, and some that may be picked.
+func (s *Store) lockSeats(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) error {
 	if ids := wanted(asks); len(ids) > 0 {
 		// Only free ones: a seat of somebody else's is not ours to hold up.
 		err := t.query(ctx, none, `SELECT s.id FROM {rows} JOIN seats s ON s.event = r.event AND s.id = r.id
@@ -147,27 +234,33 @@ func (s *Store) lock(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) 
 			return err
 		}
 	}
-	most := 0
+	most := map[wish]int{} // by where and what, without the number
 	for _, a := range asks {
-		most += a.Quantity
+		if a.Quantity > 0 {
+			most[wish{section: a.Section, wheelchair: a.Wheelchair}] += a.Quantity
+		}
 	}
-	if most > 0 {
-		f.among = map[string]bool{}
-		var rows []seatRow
+	if len(most) == 0 {
+		return nil
+	}
+	f.among = map[string]bool{}
+	var rows []seatRow
+	for w, n := range most {
 		err := t.query(ctx, func(scan func(...any) error) error {
 			r := seatRow{status: SeatFree}
 			err := scan(&r.id, &r.version)
 			f.among[r.id] = true
 			rows = append(rows, r)
 			return err
-		}, `SELECT id, version FROM seats WHERE event = $1 AND status = 'free' ORDER BY ord LIMIT $2 {skip}`,
-			nil, h.event, 4*most+64)
+		}, `SELECT id, version FROM seats WHERE event = $1 AND status = 'free' AND (kind <> '') = $3
+			AND ($4 = '' OR section = $4) ORDER BY ord LIMIT $2 {skip}`,
+			nil, h.event, 4*n+64, w.wheelchair, w.section)
 		if err != nil {
 			return err
 		}
-		h.learn(rows)
 	}
-	return t.query(ctx, none, `SELECT id FROM items WHERE event = $1 ORDER BY id {lock}`, nil, h.event)
+	h.learn(rows)
+	return nil
 }
 
 // seats reads the chosen seats that the hall cannot vouch for.

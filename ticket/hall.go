@@ -20,10 +20,13 @@ type spot struct {
 
 func (s *spot) open() bool { return s.Status == SeatFree && !s.picked }
 
+// usual says whether the server may choose a seat for anybody.
+func (s *spot) usual() bool { return s.Kind == SeatUsual && s.open() }
+
 // bench is a row of a section, in the order of its numbers.
 type bench struct {
 	spots []*spot
-	open  int
+	open  int // usual ones
 }
 
 // block is a section.
@@ -35,10 +38,11 @@ type block struct {
 	changed bool
 }
 
-// stock is an item with the version that this node knows.
-type stock struct {
+// item is a stock, a slot or a course as this node knows it.
+type item struct {
 	Item
-	version int64
+	ord      int64
+	meetings []Meeting
 }
 
 // hall is what one event sells, as this node knows it: as new as the node's own
@@ -51,14 +55,18 @@ type hall struct {
 	mu      sync.Mutex // guards all below
 	cat     Catalogue
 	version int64 // of the catalogue
+	created int64 // of the catalogue, too: another one is another hall
 	blocks  []*block
 	spots   map[string]*spot
-	stocks  []*stock
-	free    int64  // free seats, picked ones too
-	content uint64 // grows out of all seats and versions: the same on every node
-	shown   *Map
-	etag    string
-	changed bool
+	items   map[string]*item
+	inItems []*item // in the order of the map
+	// companions are the seats that belong to a wheelchair place, by its id.
+	companions map[string][]*spot
+	free       int64  // free seats, picked ones too
+	content    uint64 // grows out of all seats and versions: the same on every node
+	shown      *Map
+	etag       string
+	changed    bool
 }
 
 // mark hashes one thing's version, so that the sum over all names the content.
@@ -85,12 +93,18 @@ func (h *hall) add(b *block, ord int64, s Seat, picked bool) {
 	sp.bench.spots = append(sp.bench.spots, sp)
 	b.spots = append(b.spots, sp)
 	h.spots[s.ID] = sp
+	if s.Kind == SeatCompanion {
+		if h.companions == nil {
+			h.companions = map[string][]*spot{}
+		}
+		h.companions[s.CompanionOf] = append(h.companions[s.CompanionOf], sp)
+	}
 	h.count(sp, 1)
 }
 
 // count adds a spot to the sums, or with -1 takes it out.
 func (h *hall) count(sp *spot, sign int) {
-	if sp.open() {
+	if sp.usual() {
 		sp.bench.open += sign
 	}
 	if sp.Status == SeatFree {
@@ -121,13 +135,13 @@ func (h *hall) learnStock(rows []stockRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range rows {
-		for _, s := range h.stocks {
-			if s.ID == r.id && r.version > s.version {
-				h.content += mark(s.ID, r.version) - mark(s.ID, s.version)
-				s.Free, s.Total, s.version = r.free, r.total, r.version
-				h.changed = true
-			}
+		it := h.items[r.id]
+		if it == nil || r.version <= it.Version {
+			continue
 		}
+		h.content += mark(it.ID, r.version) - mark(it.ID, it.Version)
+		it.Free, it.Total, it.Version = r.free, r.total, r.version
+		h.changed = true
 	}
 }
 
@@ -138,7 +152,7 @@ func (h *hall) show() (*Map, string) {
 	if h.shown != nil && !h.changed {
 		return h.shown, h.etag
 	}
-	m := &Map{Event: h.event, Left: h.free, Sections: make([]Section, len(h.blocks))}
+	m := &Map{Event: h.event, Kind: h.cat.Kind, PerUser: h.cat.PerUser, Left: h.free, Sections: make([]Section, len(h.blocks))}
 	for i, b := range h.blocks {
 		if b.changed || b.Seats == nil {
 			b.Seats = make([]Seat, len(b.spots))
@@ -149,9 +163,9 @@ func (h *hall) show() (*Map, string) {
 		}
 		m.Sections[i] = b.Section
 	}
-	for _, s := range h.stocks {
-		m.Items = append(m.Items, s.Item)
-		m.Left += s.Free
+	for _, it := range h.inItems {
+		m.Items = append(m.Items, it.Item)
+		m.Left += it.Free
 	}
 	h.shown, h.changed = m, false
 	h.etag = fmt.Sprintf(`"%x-%x"`, h.version, h.content)
@@ -163,8 +177,8 @@ func (h *hall) left() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := h.free
-	for _, s := range h.stocks {
-		n += s.Free
+	for _, it := range h.inItems {
+		n += it.Free
 	}
 	return n
 }
@@ -195,54 +209,11 @@ func (h *hall) price(ids []string) int64 {
 	for _, id := range ids {
 		if sp := h.spots[id]; sp != nil {
 			sum += sp.block.PriceCents
-		} else {
-			sum += h.cat.PriceCents
+		} else if it := h.items[id]; it != nil {
+			sum += it.PriceCents
 		}
 	}
 	return sum
-}
-
-// pick chooses the n best free seats and marks them, so that no other group of
-// this node chooses them too; nil when there are not so many. With among, only
-// those are chosen from. Every pick ends with unpick.
-//
-// Best is: side by side, in the first row of the map that has them, nearest to
-// its middle; where no row has n side by side, the first free ones in order,
-// in one section if one has enough.
-func (h *hall) pick(n int, among map[string]bool) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	chosen := h.together(n, among)
-	if chosen == nil {
-		chosen = h.scattered(n, among)
-	}
-	ids := make([]string, 0, n)
-	for _, sp := range chosen {
-		sp.picked = true
-		sp.bench.open--
-		ids = append(ids, sp.ID)
-	}
-	return ids
-}
-
-// claim marks chosen seats as pick does, so that nobody after them in the group
-// is given them, and gives those that it marked.
-func (h *hall) claim(ids []string) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	marked := ids[:0:0]
-	for _, id := range ids {
-		sp := h.spots[id]
-		if sp == nil || sp.picked {
-			continue
-		}
-		if sp.open() {
-			sp.bench.open--
-		}
-		sp.picked = true
-		marked = append(marked, id)
-	}
-	return marked
 }
 
 // inOrder sorts seats by their place in the map.
@@ -254,89 +225,46 @@ func (h *hall) inOrder(ids []string) []string {
 	return sorted
 }
 
-// ord is a seat's place in the map; the caller holds mu.
+// ord is the place of a seat or an item in the map; the caller holds mu.
 func (h *hall) ord(id string) int64 {
 	if sp := h.spots[id]; sp != nil {
 		return sp.ord
 	}
+	if it := h.items[id]; it != nil {
+		return it.ord
+	}
 	return 0
 }
 
-// unpick takes the marks off again.
-func (h *hall) unpick(ids []string) {
+// timetable gives the meetings of some courses.
+func (h *hall) timetable(ids []string) []Meeting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var all []Meeting
 	for _, id := range ids {
-		sp := h.spots[id]
-		if sp == nil || !sp.picked {
-			continue
-		}
-		sp.picked = false
-		if sp.open() {
-			sp.bench.open++
+		if it := h.items[id]; it != nil {
+			all = append(all, it.meetings...)
 		}
 	}
+	return all
 }
 
-func (h *hall) together(n int, among map[string]bool) []*spot {
-	for _, b := range h.blocks {
-		for _, row := range b.benches {
-			if row.open < n {
-				continue
-			}
-			if run := row.run(n, among); run != nil {
-				return run
-			}
-		}
+// itemIDs are all items in the order of the map.
+func (h *hall) itemIDs() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := make([]string, len(h.inItems))
+	for i, it := range h.inItems {
+		ids[i] = it.ID
 	}
-	return nil
+	return ids
 }
 
-// run is the row's n neighbours nearest to its middle.
-func (b *bench) run(n int, among map[string]bool) []*spot {
-	var best []*spot
-	least, length := 0, 0
-	for i, sp := range b.spots {
-		if !sp.open() || among != nil && !among[sp.ID] {
-			length = 0
-			continue
-		}
-		if length > 0 && sp.Number != b.spots[i-1].Number+1 {
-			length = 0
-		}
-		length++
-		if length < n {
-			continue
-		}
-		// Twice the distance between the run's middle and the row's.
-		off := 2*i - n + 1 - (len(b.spots) - 1)
-		if off < 0 {
-			off = -off
-		}
-		if best == nil || off < least {
-			best, least = b.spots[i-n+1:i+1], off
-		}
-	}
-	return best
-}
-
-func (h *hall) scattered(n int, among map[string]bool) []*spot {
-	var all []*spot
-	for _, b := range h.blocks {
-		start := len(all)
-		for _, sp := range b.spots {
-			if sp.open() && (among == nil || among[sp.ID]) {
-				all = append(all, sp)
-			}
-		}
-		if here := all[start:]; len(here) >= n {
-			return here[:n]
-		}
-	}
-	if len(all) < n {
-		return nil
-	}
-	return all[:n]
+// known is the version of the catalogue that the hall was built from.
+func (h *hall) known() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version
 }
 
 // orDefaults fills in what a catalogue leaves out.

@@ -53,20 +53,20 @@ func TestPickIsTheBestAvailable(t *testing.T) {
 		{"not so many", "x.xx\n\nxx.x", 3, ""},
 	} {
 		h := drawn(c.plan)
-		got := h.pick(c.n, nil)
+		got := h.pick(wish{n: c.n}, nil)
 		require.Equal(t, c.want, strings.Join(got, " "), c.why)
 		if c.want != "" {
-			again := h.pick(c.n, nil)
+			again := h.pick(wish{n: c.n}, nil)
 			for _, id := range again {
 				require.NotContains(t, got, id, "picked ones are not picked again: %s", c.why)
 			}
 			h.unpick(got)
 			h.unpick(again)
-			require.Equal(t, got, h.pick(c.n, nil), c.why)
+			require.Equal(t, got, h.pick(wish{n: c.n}, nil), c.why)
 		}
 	}
 	h := drawn(".......")
-	require.Equal(t, []string{"A1-1"}, h.pick(1, map[string]bool{"A1-1": true}), "only among those that are locked")
+	require.Equal(t, []string{"A1-1"}, h.pick(wish{n: 1}, map[string]bool{"A1-1": true}), "only among those that are locked")
 	require.Empty(t, h.claim([]string{"A1-1"}), "marked already")
 	require.Equal(t, []string{"A1-2"}, h.claim([]string{"A1-1", "A1-2"}))
 }
@@ -99,7 +99,7 @@ func TestHallSumsEqualARecount(t *testing.T) {
 				require.Equal(rt, before, h.spots[id].Seat)
 			},
 			"pick": func(rt *rapid.T) {
-				if ids := h.pick(rapid.IntRange(1, 3).Draw(rt, "n"), nil); len(ids) > 0 {
+				if ids := h.pick(wish{n: rapid.IntRange(1, 3).Draw(rt, "n")}, nil); len(ids) > 0 {
 					picked = append(picked, ids)
 				}
 			},

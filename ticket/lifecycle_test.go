@@ -123,7 +123,7 @@ func TestPayOnceUnderAnyKey(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {
 		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
-		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 10}))
+		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 10, PriceCents: 5000}))
 		ann := &buyer{event: "e", name: "ann"}
 		held := holds(t, nodes[0], ann.quantity(2))
 		same := ann.pay(held.ID)
@@ -261,13 +261,13 @@ func TestPutStockGrowsAndShrinks(t *testing.T) {
 		put(10)
 		holds(t, s, (&buyer{event: "e", name: "ann"}).quantity(2))
 		put(12)
-		require.Equal(t, Item{StockItem, 12, 10, 0, "EUR"}, item())
+		require.Equal(t, Item{ID: StockItem, Total: 12, Free: 10, Currency: "EUR", Version: 3}, item())
 		put(1)
-		require.Equal(t, Item{StockItem, 2, 0, 0, "EUR"}, item(), "never below what is held and sold")
+		require.Equal(t, Item{ID: StockItem, Total: 2, Currency: "EUR", Version: 4}, item(), "never below what is held and sold")
 		put(5)
-		require.Equal(t, Item{StockItem, 5, 3, 0, "EUR"}, item())
+		require.Equal(t, Item{ID: StockItem, Total: 5, Free: 3, Currency: "EUR", Version: 5}, item())
 		require.ErrorIs(t, s.Put(t.Context(), "e", hallOf(1, 1)), ErrWrongMode)
-		require.Error(t, s.Put(t.Context(), "f", Catalogue{Kind: "slots"}))
+		require.Error(t, s.Put(t.Context(), "f", Catalogue{Kind: "wishes"}))
 		_, _, err := s.Map(t.Context(), "f")
 		require.ErrorIs(t, err, ErrWrongMode)
 	})

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -76,23 +77,37 @@ func (s *Store) hall(ctx context.Context, event string) (*hall, error) {
 	return loaded.(*hall), nil
 }
 
-// reload reads a hall anew.
+// reload reads a hall anew. Where its event sells nothing any more, or was made
+// again since, the hall is forgotten: ErrWrongMode.
 func (s *Store) reload(ctx context.Context, h *hall) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	_, err := s.read(ctx, h)
-	return err
+	found, err := s.read(ctx, h)
+	if err != nil || found {
+		return err
+	}
+	s.forget(h)
+	return fmt.Errorf("%s does not sell this any more: %w", h.event, ErrWrongMode)
+}
+
+// forget drops a hall; whoever still holds it is refused by the database.
+func (s *Store) forget(h *hall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.halls[h.event] == h {
+		delete(s.halls, h.event)
+	}
 }
 
 // read takes everything that the database knows of an event into its hall;
-// false when it sells nothing.
+// false when it sells nothing, or not what the hall was made of.
 func (s *Store) read(ctx context.Context, h *hall) (bool, error) {
 	var in intake
 	err := s.db.look(ctx, func(ctx context.Context, t tx) error { return in.read(ctx, t, h.event) })
 	if err != nil {
 		return false, fmt.Errorf("read the map of %s: %w", h.event, err)
 	}
-	if in.version == 0 {
+	if in.version == 0 || !h.of(in) {
 		return false, nil
 	}
 	h.take(in)
@@ -101,11 +116,12 @@ func (s *Store) read(ctx context.Context, h *hall) (bool, error) {
 
 // intake is a whole event as read from the database.
 type intake struct {
-	cat      Catalogue
-	version  int64
-	sections []*block
-	seats    []seatPlace
-	stock    []stockRow
+	cat              Catalogue
+	version, created int64
+	imported         bool
+	sections         []*block
+	seats            []seatPlace
+	items            []itemPlace
 }
 
 type seatPlace struct {
@@ -113,16 +129,26 @@ type seatPlace struct {
 	section, row string
 	number       int
 	ord          int64
+	kind         SeatKind
+	companionOf  string
+}
+
+type itemPlace struct {
+	stockRow
+	name         string
+	price        int64 // below 0 the catalogue's
+	starts, ends int64
+	meetings     []string
 }
 
 func (in *intake) read(ctx context.Context, t tx, event string) error {
 	err := t.query(ctx, func(scan func(...any) error) error {
-		var hold int64
+		var hold, imported int64
 		err := scan(&in.cat.Kind, &in.cat.PriceCents, &in.cat.Currency, &in.cat.PerUser, &hold,
-			&in.cat.Locking, &in.cat.OnBreakerOpen, &in.version)
-		in.cat.HoldTTL = time.Duration(hold) * time.Millisecond
+			&in.cat.Locking, &in.cat.OnBreakerOpen, &in.version, &in.created, &imported)
+		in.cat.HoldTTL, in.imported = time.Duration(hold)*time.Millisecond, imported != 0
 		return err
-	}, `SELECT kind, price_cents, currency, per_user, hold_ms, locking, on_breaker_open, version
+	}, `SELECT kind, price_cents, currency, per_user, hold_ms, locking, on_breaker_open, version, created_ms, imported
 		FROM catalogues WHERE event = $1`, nil, event)
 	if err != nil || in.version == 0 {
 		return err
@@ -139,44 +165,63 @@ func (in *intake) read(ctx context.Context, t tx, event string) error {
 	}
 	err = t.query(ctx, func(scan func(...any) error) error {
 		var p seatPlace
-		err := scan(&p.id, &p.section, &p.row, &p.number, &p.ord, &p.status, &p.version)
+		err := scan(&p.id, &p.section, &p.row, &p.number, &p.ord, &p.status, &p.version, &p.kind, &p.companionOf)
 		in.seats = append(in.seats, p)
 		return err
-	}, `SELECT id, section, row_name, number, ord, status, version FROM seats WHERE event = $1 ORDER BY ord, id`, nil, event)
+	}, `SELECT id, section, row_name, number, ord, status, version, kind, companion_of
+		FROM seats WHERE event = $1 ORDER BY ord, id`, nil, event)
 	if err != nil {
 		return err
 	}
 	return t.query(ctx, func(scan func(...any) error) error {
-		var r stockRow
-		err := scan(&r.id, &r.total, &r.free, &r.version)
-		in.stock = append(in.stock, r)
+		var p itemPlace
+		var meetings string
+		err := scan(&p.id, &p.total, &p.free, &p.version, &p.name, &p.price, &p.starts, &p.ends, &meetings)
+		if err == nil && meetings != "" {
+			err = json.Unmarshal([]byte(meetings), &p.meetings)
+		}
+		in.items = append(in.items, p)
 		return err
-	}, `SELECT id, total, free, version FROM items WHERE event = $1 ORDER BY ord, id`, nil, event)
+	}, `SELECT id, total, free, version, name, price_cents, starts_ms, ends_ms, meetings
+		FROM items WHERE event = $1 ORDER BY ord, id`, nil, event)
+}
+
+// of says whether an intake is of the catalogue that the hall was made of.
+func (h *hall) of(in intake) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version == 0 || h.created == in.created
 }
 
 // take builds the hall from an intake, or brings it up to it. What the hall knows
 // already is kept where it is newer.
 func (h *hall) take(in intake) {
 	h.mu.Lock()
-	if in.version != h.version || len(in.seats) != len(h.spots) || len(in.stock) != len(h.stocks) {
-		h.build(in)
+	if in.version != h.version || len(in.seats) != len(h.spots) || len(in.items) != len(h.items) {
+		if in.version >= h.version { // not one that was read before a newer one
+			h.build(in)
+		}
 		h.mu.Unlock()
 		return
 	}
 	h.mu.Unlock()
-	rows := make([]seatRow, len(in.seats))
+	rows, stock := make([]seatRow, len(in.seats)), make([]stockRow, len(in.items))
 	for i, p := range in.seats {
 		rows[i] = p.seatRow
 	}
+	for i, p := range in.items {
+		stock[i] = p.stockRow
+	}
 	h.learn(rows)
-	h.learnStock(in.stock)
+	h.learnStock(stock)
 }
 
 // build makes the hall anew; the caller holds mu.
 func (h *hall) build(in intake) {
-	old, oldStock := h.spots, h.stocks
-	h.cat, h.version, h.changed = in.cat, in.version, true
-	h.blocks, h.spots, h.stocks = in.sections, make(map[string]*spot, len(in.seats)), nil
+	old, oldItems := h.spots, h.items
+	h.cat, h.version, h.created, h.changed = in.cat, in.version, in.created, true
+	h.blocks, h.spots, h.companions = in.sections, make(map[string]*spot, len(in.seats)), nil
+	h.items, h.inItems = make(map[string]*item, len(in.items)), nil
 	h.free, h.content = 0, 0
 	byID := map[string]*block{}
 	for _, b := range in.sections {
@@ -187,7 +232,10 @@ func (h *hall) build(in intake) {
 		if b == nil {
 			continue
 		}
-		seat := Seat{ID: p.id, Row: p.row, Number: p.number, Status: p.status, Version: p.version}
+		seat := Seat{
+			ID: p.id, Row: p.row, Number: p.number, Status: p.status, Version: p.version,
+			Kind: p.kind, CompanionOf: p.companionOf,
+		}
 		picked := false
 		if was := old[p.id]; was != nil {
 			picked = was.picked
@@ -197,14 +245,36 @@ func (h *hall) build(in intake) {
 		}
 		h.add(b, p.ord, seat, picked)
 	}
-	for _, r := range in.stock {
-		st := &stock{Item: Item{ID: r.id, Total: r.total, Free: r.free, PriceCents: in.cat.PriceCents, Currency: in.cat.Currency}, version: r.version}
-		for _, was := range oldStock {
-			if was.ID == r.id && was.version > r.version {
-				st.Free, st.Total, st.version = was.Free, was.Total, was.version
-			}
+	for i, p := range in.items {
+		it := p.item(in.cat, int64(i))
+		if was := oldItems[p.id]; was != nil && was.Version > p.version {
+			it.Free, it.Total, it.Version = was.Free, was.Total, was.Version
 		}
-		h.content += mark(st.ID, st.version)
-		h.stocks = append(h.stocks, st)
+		h.content += mark(it.ID, it.Version)
+		h.items[it.ID] = it
+		h.inItems = append(h.inItems, it)
 	}
 }
+
+// item is what the map says of it.
+func (p itemPlace) item(c Catalogue, ord int64) *item {
+	it := &item{ord: ord, Item: Item{
+		ID: p.id, Name: p.name, Total: p.total, Free: p.free, Version: p.version,
+		PriceCents: c.PriceCents, Currency: c.Currency, Meetings: p.meetings,
+	}}
+	if p.price >= 0 {
+		it.PriceCents = p.price
+	}
+	if p.starts != 0 || p.ends != 0 {
+		it.StartsAt, it.EndsAt = millis(p.starts).Format(moment), millis(p.ends).Format(moment)
+	}
+	for _, text := range p.meetings {
+		if m, err := ParseMeeting(text); err == nil { // they were written by Meeting
+			it.meetings = append(it.meetings, m)
+		}
+	}
+	return it
+}
+
+// moment is how times are written.
+const moment = "2006-01-02T15:04:05.000Z07:00"

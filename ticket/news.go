@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,9 +116,35 @@ func (s *Store) catchUpOnce(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("follow the outbox: %w", err)
 	}
+	if err := s.reloadChanged(ctx, rows); err != nil {
+		return false, err
+	}
 	n.seen(rows, 3*s.cfg.CallTimeout+5*time.Second)
 	s.tell(rows)
 	return more, nil
+}
+
+// reloadChanged reads the halls anew of which rows say that the catalogue changed.
+func (s *Store) reloadChanged(ctx context.Context, rows []newsRow) error {
+	changed := map[string]bool{}
+	for _, r := range rows {
+		if r.topic == TopicCatalogue {
+			changed[r.event] = true
+		}
+	}
+	for event := range changed {
+		s.mu.Lock()
+		h := s.halls[event]
+		delete(s.absent, event)
+		s.mu.Unlock()
+		if h == nil {
+			continue
+		}
+		if err := s.reload(ctx, h); err != nil && !errors.Is(err, ErrWrongMode) {
+			return fmt.Errorf("read the catalogue of %s: %w", event, err)
+		}
+	}
+	return nil
 }
 
 // begin finds the end of the outbox and the numbers that are missing before it.
@@ -205,7 +232,7 @@ func (s *Store) refresh(ctx context.Context, t tx, rows []newsRow) error {
 	return nil
 }
 
-// refresh reads some of a hall's seats and all of its stock.
+// refresh reads some of a hall's seats, or of its items.
 func (h *hall) refresh(ctx context.Context, t tx, ids []string) error {
 	if h.catalogue().Kind == KindSeats {
 		var seats []seatRow
@@ -228,7 +255,8 @@ func (h *hall) refresh(ctx context.Context, t tx, ids []string) error {
 		err := scan(&r.id, &r.total, &r.free, &r.version)
 		stock = append(stock, r)
 		return err
-	}, `SELECT id, total, free, version FROM items WHERE event = $1`, nil, h.event)
+	}, `SELECT i.id, i.total, i.free, i.version FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id`,
+		h.rows(len(ids)).column("id", ids))
 	if err != nil {
 		return err
 	}
@@ -236,11 +264,12 @@ func (h *hall) refresh(ctx context.Context, t tx, ids []string) error {
 	return nil
 }
 
-// tell passes outcomes on; who holds a seat knows it already.
+// tell passes outcomes on; who holds a seat knows it already, and what is said of
+// places and not of a reservation is nobody's outcome.
 func (s *Store) tell(rows []newsRow) {
 	for _, r := range rows {
 		switch r.topic {
-		case TopicHeld, TopicPaymentRequested:
+		case TopicHeld, TopicPaymentRequested, TopicCatalogue, TopicSeats:
 			continue
 		}
 		var o Outcome

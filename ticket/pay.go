@@ -12,7 +12,8 @@ import (
 const patience = 3000
 
 // Pay moves a held reservation into payment: from then on the hold is a lease
-// that ends with the payment's outcome, or at Config.PaymentLease. Asked again
+// that ends with the payment's outcome, or at Config.PaymentLease. What costs
+// nothing needs no payment: it is paid at once. Asked again
 // with another key while paying or after, it answers with the reservation as it
 // is and pays nothing twice.
 //
@@ -26,9 +27,10 @@ func (s *Store) Pay(ctx context.Context, q PayRequest) (Answer, error) {
 	}
 	defer done()
 	var answer Answer
+	var f freed
 	err = s.again(ctx, func(ctx context.Context, t tx) error {
 		var err error
-		answer, err = s.pay(ctx, t, q, key)
+		answer, f, err = s.pay(ctx, t, q, key)
 		if t.doubt {
 			answer.Replayed = false // it was this call that did it
 		}
@@ -40,51 +42,57 @@ func (s *Store) Pay(ctx context.Context, q PayRequest) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("pay %s: %w", q.ReservationID, err)
 	}
+	s.learned(f)
 	s.news.poke()
 	return answer, nil
 }
 
-func (s *Store) pay(ctx context.Context, t tx, q PayRequest, key []byte) (Answer, error) {
+func (s *Store) pay(ctx context.Context, t tx, q PayRequest, key []byte) (a Answer, f freed, err error) {
 	now, err := s.now(ctx, t)
 	if err != nil {
-		return Answer{}, err
+		return a, f, err
 	}
 	if key != nil {
 		all, err := answered(ctx, t, [][]byte{key})
 		if err != nil {
-			return Answer{}, err
+			return a, f, err
 		}
 		found, ok := all[string(key)]
 		if ok && !bytes.Equal(found.bodyHash, q.Key.BodyHash[:]) {
-			return Answer{}, ErrIdempotencyMismatch
+			return a, f, ErrIdempotencyMismatch
 		}
 		if ok {
-			return found.answer, nil
+			return found.answer, f, nil
 		}
 	}
-	moved, err := move(ctx, t, `UPDATE reservations SET status = 'payment_pending', ends_ms = $5
+	moved, err := move(ctx, t, `UPDATE reservations SET ends_ms = $5,
+			status = CASE amount_cents WHEN 0 THEN 'paid' ELSE 'payment_pending' END
 		WHERE id = $1 AND event = $2 AND person = $3 AND status = 'held' AND ends_ms > $4
 		RETURNING `+columns, q.ReservationID, q.Event, q.Person, now, now+s.cfg.PaymentLease.Milliseconds())
 	if err != nil {
-		return Answer{}, err
+		return a, f, err
 	}
 	var r Reservation
 	var refusal error
-	if len(moved) == 1 {
+	switch {
+	case len(moved) == 0:
+		r, refusal, err = paying(ctx, t, q)
+	case moved[0].Status == Paid:
+		r = moved[0]
+		f, err = settled(ctx, t, r, now)
+	default:
 		r = moved[0]
 		err = s.request(ctx, t, r, q.Method, now)
-	} else {
-		r, refusal, err = paying(ctx, t, q)
 	}
 	if err != nil {
-		return Answer{}, err
+		return a, f, err
 	}
 	status, body := q.Encode(r, refusal)
 	answer := Answer{Status: status, Body: body}
 	if key == nil {
-		return answer, nil
+		return answer, f, nil
 	}
-	return answer, store(ctx, t, []storing{{key, q.Key.BodyHash, answer}}, now)
+	return answer, f, store(ctx, t, []storing{{key, q.Key.BodyHash, answer}}, now)
 }
 
 // request writes the payment and its message.

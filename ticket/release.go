@@ -55,7 +55,7 @@ type freed struct {
 // any more are left alone. The order of tables is that of a reservation's writing.
 func release(ctx context.Context, t tx, ended []Reservation) (freed, error) {
 	f := freed{map[string][]seatRow{}, map[string][]stockRow{}}
-	type tally map[[2]string]int64 // by event and name
+	type tally = map[[2]string]int64 // by event and name
 	shares, stock := tally{}, tally{}
 	var seats [][3]string // event, seat, reservation
 	for _, r := range ended {
@@ -99,6 +99,9 @@ func release(ctx context.Context, t tx, ended []Reservation) (freed, error) {
 	if len(stock) == 0 {
 		return f, nil
 	}
+	if err := unbook(ctx, t, ended, stock); err != nil {
+		return f, err
+	}
 	err = t.query(ctx, func(scan func(...any) error) error {
 		var event string
 		var r stockRow
@@ -109,6 +112,30 @@ func release(ctx context.Context, t tx, ended []Reservation) (freed, error) {
 		WHERE items.event = r.event AND items.id = r.name
 		RETURNING items.event, items.id, items.total, items.free, items.version`, spread(stock))
 	return f, err
+}
+
+// unbook forgets who had which slots or courses; stock has them by event and id.
+func unbook(ctx context.Context, t tx, ended []Reservation, stock map[[2]string]int64) error {
+	var rows [][4]string // event, person, item, reservation
+	for _, r := range ended {
+		for _, id := range r.Seats {
+			if _, ok := stock[[2]string{r.Event, id}]; ok {
+				rows = append(rows, [4]string{r.Event, r.Person, id, r.ID})
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b [4]string) int { return slices.Compare(a[:], b[:]) })
+	rows = slices.Compact(rows)
+	cols := [4][]string{}
+	for i := range cols {
+		for _, row := range rows {
+			cols[i] = append(cols[i], row[i])
+		}
+	}
+	_, err := t.exec(ctx, `DELETE FROM bookings WHERE (event, person, item, reservation) IN
+			(SELECT r.event, r.person, r.item, r.owner FROM {rows})`,
+		table("event", cols[0]).column("person", cols[1]).column("item", cols[2]).column("owner", cols[3]))
+	return err
 }
 
 // learned tells the halls of this node what was freed or sold, after the commit.

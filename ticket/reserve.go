@@ -198,6 +198,9 @@ func (s *Store) reserveOnce(ctx context.Context, h *hall, asks []*ask, how manne
 		if err != nil {
 			return err
 		}
+		if f.catalogue != h.known() && !how.fresh {
+			return errStale
+		}
 		p = decide(h, f, asks)
 		if p.refusals && f.due && !how.swept {
 			return errDue

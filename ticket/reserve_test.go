@@ -28,7 +28,7 @@ func TestReserveRefusals(t *testing.T) {
 			require.Equal(t, ErrAlreadyReserved.Error(), refusal(t, s, bob.seats("A-5", "A-6", "A-7")))
 			require.Equal(t, ErrSoldOut.Error(), refusal(t, s, bob.quantity(9)), "stock comes before the share")
 			got = holds(t, s, bob.quantity(2))
-			require.Equal(t, []string{"A-5", "A-6"}, got.Seats, "side by side, nearest to the middle")
+			require.Equal(t, []string{"A-4", "A-5"}, got.Seats, "side by side, nobody alone, nearest to the middle")
 			require.Equal(t, ErrWrongMode.Error(), refusal(t, s, (&buyer{event: "none", name: "x"}).quantity(1)))
 			got = holds(t, s, cid.seats("A-1"))
 			require.Equal(t, []string{"A-1"}, got.Seats, "a try that failed spent nothing")

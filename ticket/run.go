@@ -129,7 +129,9 @@ func (s *Store) recheck(ctx context.Context) error {
 	s.mu.Unlock()
 	var faults []error
 	for _, h := range halls {
-		faults = append(faults, s.reload(ctx, h))
+		if err := s.reload(ctx, h); !errors.Is(err, ErrWrongMode) { // gone, and forgotten
+			faults = append(faults, err)
+		}
 	}
 	return errors.Join(faults...)
 }

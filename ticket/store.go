@@ -152,7 +152,12 @@ func (s *Store) now(ctx context.Context, t tx) (int64, error) {
 // again runs a change until it has happened or cannot: up to three times, with
 // growing, jittered waits between. What comes back is never errConflict.
 func (s *Store) again(ctx context.Context, change func(context.Context, tx) error) error {
-	ctx, cancel := s.deadline(ctx)
+	return s.againWithin(ctx, s.cfg.CallTimeout, change)
+}
+
+// againWithin is again with a time of its own.
+func (s *Store) againWithin(ctx context.Context, limit time.Duration, change func(context.Context, tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	doubt := false
 	for try := 1; ; try++ {

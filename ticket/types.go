@@ -30,7 +30,7 @@ const (
 	SeatBlocked SeatStatus = "blocked"
 )
 
-// Reservation is one person's seats, or a quantity of a stock.
+// Reservation is one person's seats, slots or courses, or a quantity of a stock.
 type Reservation struct {
 	ID     string
 	Event  string
@@ -39,8 +39,8 @@ type Reservation struct {
 	// Reason says why the status is what it is, where that is not plain:
 	// by_buyer, hold_ended, declined, payment_unavailable, seat_gone.
 	Reason string
-	// Seats are the seat ids, in the map's order; for a stock the item's id once
-	// per ticket.
+	// Seats are the ids of seats, slots or courses, in the map's order; for a stock
+	// the item's id once per ticket.
 	Seats []string
 	// AmountCents is the price of all seats together; Currency an ISO 4217 code.
 	AmountCents int64
@@ -53,8 +53,11 @@ type Reservation struct {
 // and never changed after it was published.
 type Map struct {
 	Event    string    `json:"event"`
+	Kind     string    `json:"kind"`
 	Sections []Section `json:"sections,omitempty"`
 	Items    []Item    `json:"items,omitempty"`
+	// PerUser is the most that one person may hold or own.
+	PerUser int `json:"per_user"`
 	// Left is the number of free seats or of tickets left.
 	Left int64 `json:"seats_left"`
 }
@@ -75,15 +78,25 @@ type Seat struct {
 	Number  int        `json:"number"`
 	Status  SeatStatus `json:"status"`
 	Version int64      `json:"version"`
+	Kind    SeatKind   `json:"kind,omitempty"`
+	// CompanionOf is the wheelchair place that the seat is sold with.
+	CompanionOf string `json:"companion_of,omitempty"`
 }
 
-// Item is a stock that is sold by quantity.
+// Item is a stock that is sold by quantity, a slot, or a course.
 type Item struct {
 	ID         string `json:"id"`
+	Name       string `json:"name,omitempty"`
 	Total      int64  `json:"total"`
 	Free       int64  `json:"free"`
 	PriceCents int64  `json:"price_cents"`
 	Currency   string `json:"currency"`
+	// StartsAt and EndsAt are a slot's time as RFC 3339 with milliseconds, in UTC.
+	StartsAt string `json:"starts_at,omitempty"`
+	EndsAt   string `json:"ends_at,omitempty"`
+	// Meetings are a course's timetable, each as Meeting writes it.
+	Meetings []string `json:"meetings,omitempty"`
+	Version  int64    `json:"version"`
 }
 
 // Outcome is a change of a reservation that its buyer is told at once.
@@ -115,7 +128,8 @@ type Answer struct {
 // of the reservation and the refusal is set. It must be pure.
 type Encode func(Reservation, error) (status int, body []byte)
 
-// ReserveRequest asks for seats or for a quantity, never both.
+// ReserveRequest asks for seats, slots or courses by name, or for a quantity,
+// never both.
 type ReserveRequest struct {
 	Event string
 	// JTI is the entry token's id; it is spent by a reservation that commits.
@@ -124,8 +138,13 @@ type ReserveRequest struct {
 	Person   string
 	Seats    []string
 	Quantity int
-	Key      Key
-	Encode   Encode
+	// Section, with a quantity, is where the server picks; empty is anywhere.
+	Section string
+	// Wheelchair, with a quantity, picks a wheelchair place, and its companion's
+	// seats for the rest.
+	Wheelchair bool
+	Key        Key
+	Encode     Encode
 }
 
 // PayRequest asks to pay a held reservation.
@@ -147,6 +166,8 @@ var (
 	ErrSoldOut             = errors.New("sold out")
 	ErrAlreadyReserved     = errors.New("share used up")
 	ErrHoldExpired         = errors.New("hold expired")
+	ErrTimetableClash      = errors.New("courses meet at the same time")
+	ErrCompanion           = errors.New("companion's seat without its wheelchair place")
 	ErrContended           = errors.New("lost every try though something is left")
 	ErrNotCancellable      = errors.New("paid or paying")
 	ErrNoSeat              = errors.New("no such seat")
@@ -173,8 +194,11 @@ type OutboxRow struct {
 }
 
 // The topics of outbox rows. Each carries a Message as JSON, which has the fields
-// of an Outcome; TopicPaymentRequested also has payment_id.
+// of an Outcome; TopicPaymentRequested also has payment_id. Those of catalogues and
+// seats are about no reservation: only event, seats and time are set.
 const (
+	TopicCatalogue        = "catalogue.changed"
+	TopicSeats            = "seats.changed"
 	TopicHeld             = "reservation.held"
 	TopicPaymentRequested = "payment.requested"
 	TopicPaid             = "reservation.paid"

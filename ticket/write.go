@@ -10,8 +10,8 @@ import (
 )
 
 // write does what was decided. Every statement takes its rows in one order, the
-// tables come in one order too (seats, reservations, shares, items, outbox,
-// answers), and each guard's rows are counted: errConflict when somebody else
+// tables come in one order too (seats, reservations, shares, bookings, items,
+// outbox, answers), and each guard's rows are counted: errConflict when somebody else
 // was faster.
 func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts) error {
 	var steps []step
@@ -21,7 +21,8 @@ func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts) error {
 		if err != nil {
 			return err
 		}
-		steps = append(steps, made, p.writeShares(h))
+		steps = append(steps, made, p.writeShares(h, f))
+		steps = append(steps, p.writeBookings(h)...)
 		steps = append(steps, p.writeStock(h)...)
 		var box outgoing
 		for _, r := range p.made {
@@ -93,20 +94,51 @@ func (p *plan) writeReservations(f *facts) (step, error) {
 	}, nil
 }
 
-func (p *plan) writeShares(h *hall) step {
+// writeShares adds to what persons have, within the limit. Where each thing is
+// booked once, the share must be as it was when the bookings were read.
+func (p *plan) writeShares(h *hall, f *facts) step {
+	cat := h.catalogue()
 	persons := slices.Sorted(maps.Keys(p.shares))
-	ns := make([]int64, len(persons))
+	ns, versions := make([]int64, len(persons)), make([]int64, len(persons))
 	for i, person := range persons {
-		ns[i] = p.shares[person]
+		ns[i], versions[i] = p.shares[person], f.versions[person]+1
+	}
+	guard := ""
+	if booked(cat.Kind) {
+		guard = ` AND shares.version = excluded.version - 1`
 	}
 	return step{
-		statement: `INSERT INTO shares (event, person, n)
-			SELECT $1, r.person, r.n FROM {rows} WHERE r.n <= $2
-			ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n WHERE shares.n + excluded.n <= $2`,
-		rows: table("person", persons).column("n", ns),
-		args: []any{h.event, h.catalogue().PerUser},
+		statement: `INSERT INTO shares (event, person, n, version)
+			SELECT $1, r.person, r.n, r.version FROM {rows} WHERE r.n <= $2
+			ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n, version = shares.version + 1
+			WHERE shares.n + excluded.n <= $2` + guard,
+		rows: table("person", persons).column("n", ns).column("version", versions),
+		args: []any{h.event, cat.PerUser},
 		want: len(persons),
 	}
+}
+
+// writeBookings notes who has which slots or courses; the key lets nobody have one
+// twice.
+func (p *plan) writeBookings(h *hall) []step {
+	if len(p.books) == 0 {
+		return nil
+	}
+	slices.SortFunc(p.books, func(a, b booking) int {
+		return cmp.Or(cmp.Compare(a.person, b.person), cmp.Compare(a.item, b.item))
+	})
+	n := len(p.books)
+	persons, items, reservations := make([]string, n), make([]string, n), make([]string, n)
+	for i, b := range p.books {
+		persons[i], items[i], reservations[i] = b.person, b.item, b.reservation
+	}
+	return []step{{
+		statement: `INSERT INTO bookings (event, person, item, reservation)
+			SELECT $1, r.person, r.item, r.reservation FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+		rows: table("person", persons).column("item", items).column("reservation", reservations),
+		args: []any{h.event},
+		want: n,
+	}}
 }
 
 func (p *plan) writeStock(h *hall) []step {

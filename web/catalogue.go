@@ -21,10 +21,11 @@ func Catalogue(s waitroom.Settings) (c ticket.Catalogue, ok bool) {
 		PerUser: t.PerUser, HoldTTL: time.Duration(t.HoldTTL), Locking: t.Locking, OnBreakerOpen: t.OnBreakerOpen,
 	}
 	for _, section := range t.Sections {
-		c.Sections = append(c.Sections, ticket.SectionSpec{
-			ID: section.ID, Name: section.Name, Rows: section.Rows,
-			SeatsPerRow: section.SeatsPerRow, PriceCents: section.PriceCents,
-		})
+		spec := ticket.SectionSpec{ID: section.ID, Name: section.Name, Rows: section.Rows, SeatsPerRow: section.SeatsPerRow}
+		if section.PriceCents != 0 {
+			spec.PriceCents = &section.PriceCents
+		}
+		c.Sections = append(c.Sections, spec)
 	}
 	return c, true
 }

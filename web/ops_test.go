@@ -29,7 +29,7 @@ func TestOpsCreateStocksTheEvent(t *testing.T) {
 	require.Equal(t, ticket.Catalogue{
 		Kind: "seats", PriceCents: 5000, Currency: "EUR", PerUser: 2, HoldTTL: 90 * time.Second,
 		Locking: "optimistic", OnBreakerOpen: "wait",
-		Sections: []ticket.SectionSpec{{ID: "A", Rows: 2, SeatsPerRow: 3, PriceCents: 700}},
+		Sections: []ticket.SectionSpec{{ID: "A", Rows: 2, SeatsPerRow: 3, PriceCents: new(int64(700))}},
 	}, put)
 
 	r.tickets.put = func(ticket.Catalogue) error { return ticket.ErrUnavailable }
