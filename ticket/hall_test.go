@@ -10,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn makes a hall from rows of '.' (free) and 'x' (sold); a blank line begins
-// another section.
+// drawn makes a hall from rows of '.' (free), 'x' (sold), 'w' (a free wheelchair
+// place) and 'c' (the seat of the last one's companion); a blank line begins another
+// section.
 func drawn(plan string) *hall {
 	h := &hall{spots: map[string]*spot{}}
-	section, row, ord := 'A', 0, int64(0)
+	section, row, ord, place := 'A', 0, int64(0), ""
 	b := &block{Section: Section{ID: "A"}}
 	h.blocks = append(h.blocks, b)
 	for line := range strings.Lines(plan) {
@@ -29,8 +30,13 @@ func drawn(plan string) *hall {
 		for i, c := range line {
 			ord++
 			seat := Seat{ID: fmt.Sprintf("%c%d-%d", section, row, i+1), Row: fmt.Sprint(row), Number: i + 1, Status: SeatFree, Version: 1}
-			if c == 'x' {
+			switch c {
+			case 'x':
 				seat.Status = SeatSold
+			case 'w':
+				seat.Kind, place = SeatWheelchair, seat.ID
+			case 'c':
+				seat.Kind, seat.CompanionOf = SeatCompanion, place
 			}
 			h.add(b, ord, seat, false)
 		}
@@ -47,7 +53,9 @@ func TestPickIsTheBestAvailable(t *testing.T) {
 	}{
 		{"the middle of the first row", ".......\n.......", 3, "A1-3 A1-4 A1-5"},
 		{"the first row with room side by side", ".x.x.x.\n......x", 2, "A2-3 A2-4"},
-		{"another section rather than apart", ".x.x\n\n....", 2, "B1-2 B1-3"},
+		{"another section rather than apart", ".x.x\n\n....", 2, "B1-1 B1-2"},
+		{"nobody alone rather than the middle", ".....", 2, "A1-1 A1-2"},
+		{"alone if it must be", "...", 2, "A1-1 A1-2"},
 		{"apart, in one section if it has enough", "x.xx\n\n.x.x", 2, "B1-1 B1-3"},
 		{"apart, anywhere", "x.xx\n\nxx.x", 2, "A1-2 B1-3"},
 		{"not so many", "x.xx\n\nxx.x", 3, ""},
@@ -71,12 +79,41 @@ func TestPickIsTheBestAvailable(t *testing.T) {
 	require.Equal(t, []string{"A1-2"}, h.claim([]string{"A1-1", "A1-2"}))
 }
 
+func TestPickGivesWheelchairPlacesWhenAskedOnly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why, plan string
+		w         wish
+		want      string
+	}{
+		{"nobody else gets them", "wc.wcc.\n..", wish{n: 2}, "A2-1 A2-2"},
+		{"also not apart", "wc.wcc.", wish{n: 2}, "A1-3 A1-7"},
+		{"not even the last", "wc", wish{n: 1}, ""},
+		{"the place alone", "wc.wcc.", wish{n: 1, wheelchair: true}, "A1-1"},
+		{"with its companion", "wc.wcc.", wish{n: 2, wheelchair: true}, "A1-1 A1-2"},
+		{"where there are enough companions", "wc.wcc.", wish{n: 3, wheelchair: true}, "A1-4 A1-5 A1-6"},
+		{"never with another's", "wc.wc", wish{n: 3, wheelchair: true}, ""},
+		{"in a section", "....\n\n....", wish{n: 2, section: "B"}, "B1-1 B1-2"},
+		{"apart in a section", "....\n\n.x.x", wish{n: 2, section: "B"}, "B1-1 B1-3"},
+		{"only in that section", "....\n\n.xxx", wish{n: 2, section: "B"}, ""},
+		{"a wheelchair place in a section", "wc\n\n.wc", wish{n: 2, section: "B", wheelchair: true}, "B1-2 B1-3"},
+	} {
+		require.Equal(t, c.want, strings.Join(drawn(c.plan).pick(c.w, nil), " "), c.why)
+	}
+	h := drawn("wc.wcc.")
+	_, alone := h.alone([]string{"A1-2", "A1-1"})
+	require.False(t, alone)
+	id, alone := h.alone([]string{"A1-1", "A1-5", "A1-6"})
+	require.True(t, alone, "another's wheelchair place does not count")
+	require.Equal(t, "A1-5", id)
+}
+
 // The sums that the hall keeps equal a recount, in any order of news and picks;
 // and two halls that learned the same have the same ETag.
 func TestHallSumsEqualARecount(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		h, other := drawn("....\n....\n\n......"), drawn("....\n....\n\n......")
+		h, other := drawn("....\n.wc.\n\n......"), drawn("....\n.wc.\n\n......")
 		h.event, other.event = "e", "e"
 		var all []string
 		for id := range h.spots {
