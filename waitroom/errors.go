@@ -31,6 +31,8 @@ var (
 	ErrWrongEvent = errors.New("token of another event")
 	// ErrRevoked: a token that an operator has revoked.
 	ErrRevoked = errors.New("token revoked")
+	// ErrUsed: the token has been used where it may be used once.
+	ErrUsed = errors.New("token used already")
 	// ErrFull: as many are inside as max_active allows.
 	ErrFull = errors.New("no room inside")
 	// ErrFenced: the caller's leadership is over; a higher fence has been seen.

@@ -35,6 +35,10 @@ func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: w
 // here is the set of entries whose sockets a node holds.
 func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node) }
 
+// used is the mark that a token was used where it may be used once: the id of the
+// call that used it.
+func (k keys) used(e EventID, jti string) string { return k.of(e, "used:"+jti) }
+
 // all is the KEYS of every script, in the order in which scripts/common.lua
 // names them; a script that needs more takes it after these.
 func (k keys) all(e EventID, more ...string) []string {

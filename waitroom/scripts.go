@@ -49,6 +49,7 @@ var (
 	scriptShift   = script("shift")
 	scriptSupply  = script("supply")
 	scriptSweep   = script("sweep")
+	scriptUse     = script("use")
 )
 
 // outcome is the name that a script gives to how it went.

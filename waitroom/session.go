@@ -48,6 +48,31 @@ func (l *Line) Enter(ctx context.Context, event EventID, p Pass) (Grant, error) 
 	return g, nil
 }
 
+// Use uses a session's token up, where the site lets it be used once: the first call
+// succeeds, and so does the same call repeated, known by its id. Errors: ErrUsed,
+// ErrTokenExpired, ErrRevoked, ErrNoEntry (completed, given back or never given),
+// ErrNoEvent, ErrUnavailable.
+func (l *Line) Use(ctx context.Context, event EventID, jti, id string) error {
+	r, err := l.call(ctx, scriptUse, event, []string{l.keys.used(event, jti)}, jti, id)
+	if err == nil {
+		switch r.outcome { //nolint:exhaustive // the outcomes of use.lua; the rest is odd
+		case outcomeOK:
+			return nil
+		case outcomeKnown:
+			err = ErrUsed
+		case outcomeExpired:
+			err = ErrTokenExpired
+		case outcomeRevoked:
+			err = ErrRevoked
+		case outcomeCompleted, outcomeUnknown:
+			err = ErrNoEntry
+		default:
+			err = r.odd()
+		}
+	}
+	return fmt.Errorf("use a token of %s: %w", event, err)
+}
+
 // Complete ends a grant whose person is done, and frees the place at once. Harmless
 // if repeated. Errors: ErrNoEntry (never given, or ended in another way), ErrNoEvent,
 // ErrUnavailable.

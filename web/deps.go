@@ -24,6 +24,7 @@ type Line interface {
 	ReadReceipt(event waitroom.EventID, token string) (waitroom.EntryID, waitroom.Seq, error)
 	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
 	Complete(ctx context.Context, event waitroom.EventID, jti string) error
+	Use(ctx context.Context, event waitroom.EventID, jti, id string) error
 }
 
 // Operations are what operators do with events.

@@ -68,6 +68,7 @@ var refusals = []refusal{
 	{ErrRateLimited, http.StatusTooManyRequests, "rate_limited", "too many requests", time.Second},
 	{ErrExhausted, http.StatusConflict, "exhausted", "none is left now, but some may come back", 5 * time.Second},
 
+	{waitroom.ErrUsed, http.StatusConflict, "token_used", "the token has been used already", 0},
 	{ticket.ErrTokenUsed, http.StatusConflict, "token_used", "the token has bought already", 0},
 	{ticket.ErrSeatTaken, http.StatusConflict, "seat_taken", "somebody else has the seat", 0},
 	{ticket.ErrSoldOut, http.StatusConflict, "sold_out", "nothing is left", 0},

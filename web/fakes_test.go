@@ -49,6 +49,7 @@ type fakeLine struct {
 	leave    func(waitroom.EntryID) error
 	enter    func(waitroom.Pass) (waitroom.Grant, error)
 	complete func(jti string) error
+	use      func(jti, id string) error
 	down     error // what ping answers
 }
 
@@ -121,6 +122,13 @@ func (l *fakeLine) Enter(_ context.Context, event waitroom.EventID, p waitroom.P
 func (l *fakeLine) Complete(_ context.Context, _ waitroom.EventID, jti string) error {
 	if l.complete != nil {
 		return l.complete(jti)
+	}
+	return nil
+}
+
+func (l *fakeLine) Use(_ context.Context, _ waitroom.EventID, jti, id string) error {
+	if l.use != nil {
+		return l.use(jti, id)
 	}
 	return nil
 }

@@ -102,6 +102,14 @@ func TestSiteCalls(t *testing.T) {
 	r.line.complete = func(jti string) error { done = jti; return nil }
 	require.Equal(t, http.StatusNoContent, r.do(t, loading.saying("").by("POST").at("/v1/events/demo/sessions/jti-1/complete")).Code)
 	require.Equal(t, "jti-1", done)
+
+	var ids []string
+	r.line.use = func(jti, id string) error { ids = append(ids, jti+" "+id); return nil }
+	using := loading.saying("").by("POST").at("/v1/events/demo/sessions/jti-2/use")
+	require.Equal(t, http.StatusNoContent, r.do(t, using.with("Idempotency-Key", "visit-1")).Code)
+	require.Equal(t, http.StatusNoContent, r.do(t, using).Code)
+	require.Equal(t, "jti-2 visit-1", ids[0])
+	require.Greater(t, len(ids[1]), len("jti-2 0123456789"), "an id of its own")
 	require.Equal(t, http.StatusNoContent, r.do(t, loading).Code)
 	require.InDelta(t, 0.5, r.load.usage, 0)
 

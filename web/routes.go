@@ -50,6 +50,7 @@ func (s *Server) routes(e *echo.Echo) {
 		e.Any(path, s.gate)
 	}
 	e.POST("/v1/events/:event/sessions/:jti/complete", s.complete, s.site)
+	e.POST("/v1/events/:event/sessions/:jti/use", s.use, s.site)
 	e.PUT("/v1/events/:event/load", s.report, s.site)
 	get("/.well-known/jwks.json", s.jwks)
 

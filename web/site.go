@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/rand"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -20,6 +21,32 @@ func (s *Server) complete(c echo.Context) error {
 		return errNotFound
 	}
 	if err := s.deps.Line.Complete(c.Request().Context(), id, jti); err != nil {
+		return err
+	}
+	return noContent(c)
+}
+
+// use is the site's question whether a token may be used here: the first time, yes.
+// An Idempotency-Key makes a repeated question the same one.
+func (s *Server) use(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	jti, key := c.Param("jti"), c.Request().Header.Get(headerIdempotencyKey)
+	if err := optional(c); err != nil {
+		return err
+	}
+	if !isName(jti) {
+		return errNotFound
+	}
+	switch {
+	case key == "":
+		key = rand.Text()
+	case len(key) > longestKey || !printable(key):
+		return wrongField(headerIdempotencyKey, keyRule)
+	}
+	if err := s.deps.Line.Use(c.Request().Context(), id, jti, key); err != nil {
 		return err
 	}
 	return noContent(c)

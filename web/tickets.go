@@ -244,15 +244,20 @@ func (s *Server) ownReservation(c echo.Context) (id waitroom.EventID, person, re
 	return id, person, reservation, nil
 }
 
+// The rule of every idempotency key.
+const (
+	longestKey = 255
+	keyRule    = "must be 1 to 255 printable characters"
+)
+
 // idempotencyKey reads the key that makes one caller's one deed happen once.
 func idempotencyKey(c echo.Context, caller, route string, body any) (ticket.Key, error) {
-	const most = 255
 	values := c.Request().Header.Values(headerIdempotencyKey)
 	if len(values) != 1 || values[0] == "" {
 		return ticket.Key{}, wrongField(headerIdempotencyKey, "send exactly one")
 	}
-	if len(values[0]) > most || !printable(values[0]) {
-		return ticket.Key{}, wrongField(headerIdempotencyKey, "must be 1 to 255 printable characters")
+	if len(values[0]) > longestKey || !printable(values[0]) {
+		return ticket.Key{}, wrongField(headerIdempotencyKey, keyRule)
 	}
 	canonical, err := json.Marshal(body)
 	if err != nil {
