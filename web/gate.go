@@ -36,11 +36,20 @@ func (s *Server) gate(c echo.Context) error {
 }
 
 // waitingPage is where somebody without a token waits, and the address to come
-// back to where its host is allowed.
+// back to where its host is allowed. Who comes without a token straight from the
+// waiting page was just given one: their browser keeps no cookie of the site, and
+// the page says so instead of sending them round again.
 func (s *Server) waitingPage(id waitroom.EventID, h http.Header) string {
-	address := s.cfg.PublicURL + "/e/" + string(id)
+	query := url.Values{}
 	if back, ok := s.rules.returnAddress(originalAddress(h)); ok {
-		address += "?return_to=" + url.QueryEscape(back)
+		query.Set("return_to", back)
+	}
+	if from, err := url.Parse(h.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == s.rules.origins[0] {
+		query.Set("cookies", "blocked")
+	}
+	address := s.cfg.PublicURL + "/e/" + string(id)
+	if len(query) > 0 {
+		address += "?" + query.Encode()
 	}
 	return address
 }

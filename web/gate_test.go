@@ -88,9 +88,12 @@ func TestGateRedirect(t *testing.T) {
 			require.Equal(t, want, w.Header().Get("Location"))
 		})
 	}
+	// Straight from the waiting page and without a cookie: no second round.
+	w := newRig(t).do(t, bare.with("X-Original-URL", "https://shop.example/x", "Referer", testPublicURL+"/"))
+	require.Equal(t, waiting+"?cookies=blocked&return_to="+url.QueryEscape("https://shop.example/x"), w.Header().Get("Location"))
 	r := newRig(t)
 	r.line.enter = func(waitroom.Pass) (waitroom.Grant, error) { return waitroom.Grant{}, waitroom.ErrUnavailable }
-	w := r.do(t, passing.at("/v1/gate/demo?redirect=1"))
+	w = r.do(t, passing.at("/v1/gate/demo?redirect=1"))
 	require.Equal(t, http.StatusForbidden, w.Code, "waiting does not help while the store is away")
 	require.Equal(t, codeUnavailable, problemIn(t, w).Code)
 }

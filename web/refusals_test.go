@@ -147,11 +147,13 @@ func TestRefusals(t *testing.T) {
 		"ops route that is not there":  {call: ops.at("/v1/ops/nothing"), status: 404, code: "not_found"},
 		"an asset that is not there":   {call: asking.at("/assets/nope.js"), status: 404, code: "not_found"},
 		"an asset outside":             {call: asking.at("/assets/../index.html"), status: 404, code: "not_found"},
-		"use what was used":            {call: loading.by("POST").at("/v1/events/demo/sessions/j/use").saying(""), set: func(r *rig) { r.line.use = func(string, string) error { return fmt.Errorf("use: %w", waitroom.ErrUsed) } }, status: 409, code: "token_used"},
-		"use with a long key":          {call: loading.by("POST").at("/v1/events/demo/sessions/j/use").saying("").with("Idempotency-Key", strings.Repeat("k", 256)), status: 422, code: "invalid", field: "Idempotency-Key"},
-		"complete what never was":      {call: loading.by("POST").at("/v1/events/demo/sessions/j/complete").saying(""), set: func(r *rig) { r.line.complete = func(string) error { return waitroom.ErrNoEntry } }, status: 404, code: "not_found"},
-		"ops on no event":              {call: ops.at("/v1/ops/events/nope"), status: 404, code: "not_found"},
-		"ops metrics of no event":      {call: ops.at("/v1/ops/events/nope/metrics"), status: 404, code: "not_found"},
+		"use what was used": {call: loading.by("POST").at("/v1/events/demo/sessions/j/use").saying(""), set: func(r *rig) {
+			r.line.use = func(string, string) error { return fmt.Errorf("use: %w", waitroom.ErrUsed) }
+		}, status: 409, code: "token_used"},
+		"use with a long key":     {call: loading.by("POST").at("/v1/events/demo/sessions/j/use").saying("").with("Idempotency-Key", strings.Repeat("k", 256)), status: 422, code: "invalid", field: "Idempotency-Key"},
+		"complete what never was": {call: loading.by("POST").at("/v1/events/demo/sessions/j/complete").saying(""), set: func(r *rig) { r.line.complete = func(string) error { return waitroom.ErrNoEntry } }, status: 404, code: "not_found"},
+		"ops on no event":         {call: ops.at("/v1/ops/events/nope"), status: 404, code: "not_found"},
+		"ops metrics of no event": {call: ops.at("/v1/ops/events/nope/metrics"), status: 404, code: "not_found"},
 		"entry that is not there any more": {call: asking, set: func(r *rig) {
 			r.line.place = func() (waitroom.Place, error) { return waitroom.Place{}, waitroom.ErrNoEntry }
 		}, status: 404, code: "not_found"},

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/ticket/pay"
 )
@@ -27,33 +21,10 @@ func newSandboxCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			var lc net.ListenConfig
-			listener, err := lc.Listen(cmd.Context(), "tcp", addr)
-			if err != nil {
-				return fmt.Errorf("addr: %w", err)
-			}
-			log.Info("listening", zap.String("addr", listener.Addr().String()))
-			return serveSandbox(cmd.Context(), listener)
+			return serveHandler(cmd.Context(), log, addr, pay.NewSandbox(pay.SandboxConfig{}).Handler())
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:9090", "`HOST:PORT` to listen on; port 0 picks a free one")
 	cmd.Flags().StringVar(&format, "log-format", "console", "`json|console`")
 	return cmd
-}
-
-func serveSandbox(ctx context.Context, listener net.Listener) error {
-	const grace = 5 * time.Second
-	server := &http.Server{Handler: pay.NewSandbox(pay.SandboxConfig{}).Handler(), ReadHeaderTimeout: grace}
-	ended := make(chan error, 1) // one Serve, one value
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	err := server.Shutdown(stop)
-	<-ended //nolint:errcheck // it is ErrServerClosed: Shutdown has just closed it
-	return err
 }

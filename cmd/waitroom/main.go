@@ -99,6 +99,7 @@ func newRootCommand() *cobra.Command {
 		newServeCommand(),
 		newLoadCommand(),
 		newEventCommand(),
+		newGateCommand(),
 		newKeysCommand(),
 		newMigrateCommand(),
 		newAuditCommand(),

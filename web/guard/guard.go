@@ -115,7 +115,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 }
 
 // Check says who shows a good token, and spends it where the route does. Errors:
-// a *Refusal, always.
+// a *RefusedError, always.
 func (g *Guard) Check(r *http.Request) (Person, error) {
 	found := refusals["token_required"]
 	for _, token := range tokensOf(r, g.cfg.Event) {

@@ -209,6 +209,8 @@ func TestBrowsersWait(t *testing.T) {
 	require.Equal(t, http.StatusFound, w.Code)
 	require.Equal(t, s.URL+"/e/sale?return_to="+url.QueryEscape("http://shop.example/cart?a=1&b=%20"), w.Header().Get("Location"))
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	w = visit(h, "/", "Accept", "text/html", "Referer", s.URL+"/")
+	require.Equal(t, s.URL+"/e/sale?cookies=blocked&return_to="+url.QueryEscape("http://shop.example/"), w.Header().Get("Location"))
 	require.Equal(t, http.StatusUnauthorized, visit(h, "/cart", "Accept", "application/json").Code)
 	token := s.token(t, nil)
 	s.says(token, refusals["token_revoked"])

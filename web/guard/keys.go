@@ -40,8 +40,8 @@ type sum = [sha256.Size]byte
 type keys struct {
 	cfg    Config
 	parser *jwt.Parser
-	good   *lru.Cache[sum, claims]   // signed, and of this issuer and event
-	bad    *lru.Cache[sum, *Refusal] // will not become good
+	good   *lru.Cache[sum, claims]        // signed, and of this issuer and event
+	bad    *lru.Cache[sum, *RefusedError] // will not become good
 
 	mu  sync.Mutex // guards set
 	set keyfunc.Keyfunc
@@ -54,7 +54,7 @@ func newKeys(cfg Config) *keys {
 		jwt.WithoutClaimsValidation(),
 	)}
 	k.good, _ = lru.New[sum, claims](remembered) // fails for a size below one only
-	k.bad, _ = lru.New[sum, *Refusal](remembered)
+	k.bad, _ = lru.New[sum, *RefusedError](remembered)
 	return k
 }
 

@@ -34,14 +34,14 @@ type service struct {
 	kid     string
 	key     ed25519.PrivateKey
 	public  map[string]ed25519.PublicKey
-	refuse  map[string]*Refusal // by token
+	refuse  map[string]*RefusedError // by token
 	used    map[string]bool
 	silence bool
 }
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	s := &service{public: map[string]ed25519.PublicKey{}, refuse: map[string]*Refusal{}, used: map[string]bool{}}
+	s := &service{public: map[string]ed25519.PublicKey{}, refuse: map[string]*RefusedError{}, used: map[string]bool{}}
 	s.rotate(t, "k1")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/jwks.json", s.jwks)
@@ -82,7 +82,7 @@ func (s *service) verdict(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	refuse := s.refuse[r.Header.Get("X-Entry-Token")]
 	if s.silence {
-		refuse = &Refusal{Status: http.StatusForbidden, Code: "unavailable"}
+		refuse = &RefusedError{Status: http.StatusForbidden, Code: "unavailable"}
 	}
 	if refuse != nil {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -110,7 +110,7 @@ func (s *service) use(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *service) says(token string, refuse *Refusal) {
+func (s *service) says(token string, refuse *RefusedError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse[token] = refuse

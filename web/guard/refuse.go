@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Refusal is why somebody does not pass.
-type Refusal struct {
+// RefusedError is why somebody does not pass.
+type RefusedError struct {
 	// Status is the answer's HTTP status.
 	Status int
 	// Code is the stable name, one of those that the package lists.
@@ -22,11 +22,11 @@ type Refusal struct {
 }
 
 // Error is the code and the sentence.
-func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
+func (r *RefusedError) Error() string { return r.Code + ": " + r.Detail }
 
-var refusals = func() map[string]*Refusal {
-	table := make(map[string]*Refusal)
-	for _, r := range []Refusal{
+var refusals = func() map[string]*RefusedError {
+	table := make(map[string]*RefusedError)
+	for _, r := range []RefusedError{
 		{http.StatusUnauthorized, "token_required", "this needs an entry token", 0},
 		{http.StatusUnauthorized, "token_invalid", "the entry token is not valid here", 0},
 		{http.StatusUnauthorized, "token_expired", "the entry token's time is over", 0},
@@ -41,8 +41,8 @@ var refusals = func() map[string]*Refusal {
 }()
 
 // refusalOf is the refusal in an error; one without says that the service is away.
-func refusalOf(err error) *Refusal {
-	if r, ok := errors.AsType[*Refusal](err); ok {
+func refusalOf(err error) *RefusedError {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return r
 	}
 	return refusals["unavailable"]
@@ -81,12 +81,18 @@ func navigates(r *http.Request) bool {
 }
 
 // waitingPage is where to wait, with the path to come back to. The service takes
-// only hosts that it is configured for.
+// only hosts that it is configured for. Who comes without a token straight from the
+// waiting page was just given one: their browser keeps no cookie of ours, and the
+// page says so instead of sending them round again.
 func (g *Guard) waitingPage(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
 	back := url.URL{Scheme: scheme, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-	return g.cfg.Service + "/e/" + g.cfg.Event + "?return_to=" + url.QueryEscape(back.String())
+	query := url.Values{"return_to": {back.String()}}
+	if r.Referer() == g.cfg.Service+"/" {
+		query.Set("cookies", "blocked")
+	}
+	return g.cfg.Service + "/e/" + g.cfg.Event + "?" + query.Encode()
 }

@@ -17,7 +17,7 @@ import (
 // verdict is the service's word about a token, and until when it holds here.
 type verdict struct {
 	who    Person
-	refuse *Refusal // nil: passes
+	refuse *RefusedError // nil: passes
 	until  time.Time
 }
 

@@ -205,6 +205,21 @@ func TestPromise6NoTokenInAnAddress(t *testing.T) {
 	require.True(t, entered)
 }
 
+// A browser that keeps no cookie of the site is told so, and goes round no more.
+func TestCookiesBlocked(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p := joined(t, s)
+	s.admit("/members")
+	p.Panel("turn")
+	p.Open(s.address + "/?cookies=blocked&return_to=%2Fmembers")
+	p.Panel("turn")
+	p.Until("document.getElementById('note').textContent.includes('Allow cookies')")
+	require.Empty(t, browsertest.Value[string](p, "document.getElementById('stay').hidden ? '' : 'sent off again'"))
+	p.Click("enter") // by their own will it still goes
+	p.Until("location.pathname === '/v1/gate/demo/enter'")
+}
+
 // What an operator does shows at once, and each end of a place says what to do next.
 func TestStatesOfTheLine(t *testing.T) {
 	t.Parallel()

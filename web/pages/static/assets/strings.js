@@ -102,6 +102,7 @@ const en = {
   'turn.left': 'to come in',
   'turn.inside': 'left inside',
   'turn.button': 'Go in now',
+  'turn.cookies': 'The site could not see your turn: your browser keeps no cookies for it. Allow cookies for the site, then go in. Your turn waits for you until its time ends.',
   'turn.back': 'Back to the shop',
   'turn.auto': { one: 'We take you there in {n} second.', other: 'We take you there in {n} seconds.' },
   'turn.stay': 'Wait, not yet',

@@ -17,7 +17,10 @@ const seconds = 5;
 
 const event = eventOf();
 const api = `/v1/events/${event}`;
-const back = new URLSearchParams(location.search).get('return_to');
+const asked = new URLSearchParams(location.search);
+const back = asked.get('return_to');
+// The site saw no cookie of the turn that was just taken there.
+const noCookie = asked.get('cookies') === 'blocked';
 const query = back ? `?return_to=${encodeURIComponent(back)}` : '';
 
 const clock = new ServerClock();
@@ -74,7 +77,8 @@ function arrive(before) {
     return;
   }
   if (state.turn.token === before.turn?.token) return;
-  leap.off = state.phase === 'entered' || wasSent(event, state.turn);
+  leap.off = noCookie || state.phase === 'entered' || wasSent(event, state.turn);
+  if (noCookie) note = 'turn.cookies';
   leap.at = leap.off ? null : performance.now() + seconds * 1000;
   if ($('leave-dialog').open) $('leave-dialog').close();
   // The socket does not know where this person came from; the answer here does.

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waitroom-dev/waitroom/cmd/waitroom/gate"
+	"github.com/waitroom-dev/waitroom/web/guard"
+)
+
+// gateFlags are what `waitroom gate` is told.
+type gateFlags struct {
+	addr, upstream, rules, format string
+	proxies                       []string
+	guard                         guard.Config
+}
+
+// newGateCommand serves a reverse proxy that lets holders through to a site.
+func newGateCommand() *cobra.Command {
+	var f gateFlags
+	cmd := &cobra.Command{
+		Use:   "gate --upstream URL --target URL --event ID",
+		Short: "Serve a reverse proxy that lets only holders of an entry token through to a site",
+		Long: "Serves the site behind it to whoever holds a good entry token of the event, and sends every other browser to\n" +
+			"the waiting page. The service must allow the way back: give its --origins the address of this proxy.\n" +
+			"Rules by path, method, header and address stand in a file; without one every request needs a token.",
+		Example: "  waitroom gate --addr :80 --upstream http://127.0.0.1:3000 --target https://wait.example --event demo",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runGate(cmd, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:8081", "`HOST:PORT` to listen on; port 0 picks a free one")
+	flags.StringVar(&f.upstream, "upstream", "", "`URL` of the site to guard")
+	flags.StringVar(&f.guard.Service, "target", "", "public `URL` of the waiting room, as its tokens name it")
+	flags.StringVar(&f.guard.Asked, "ask", "", "`URL` where the waiting room is reached from here (default: target)")
+	flags.StringVar(&f.guard.Event, "event", "demo", "`ID` of the event")
+	flags.StringVar(&f.rules, "rules", "", "YAML `FILE` of rules: what passes, waits, spends, is refused")
+	flags.DurationVar(&f.guard.Fresh, "fresh", time.Second, "how long a verdict holds: a revocation is felt within it")
+	flags.BoolVar(&f.guard.Open, "fail-open", false, "let holders of signed tokens pass while the waiting room is away")
+	flags.StringVar(&f.guard.SiteKey, "site-key", os.Getenv("WAITROOM_SITE_KEY"), "the site's `KEY`, for rules that spend (or WAITROOM_SITE_KEY)")
+	flags.Lookup("site-key").DefValue = "" // never printed by --help
+	flags.StringSliceVar(&f.proxies, "proxies", nil, "`NETWORKS` of proxies whose X-Forwarded-For is believed")
+	flags.StringVar(&f.format, "log-format", "console", "`json|console`")
+	return cmd
+}
+
+func runGate(cmd *cobra.Command, f gateFlags) error {
+	proxies, err := networks(f.proxies)
+	if err = errors.Join(err, checkAddr(f.addr), oneOf("log-format", f.format, "json", "console")); err != nil {
+		return usage(err)
+	}
+	log, err := newLogger(f.format)
+	if err != nil {
+		return usage(err)
+	}
+	var rules gate.Rules
+	if f.rules != "" {
+		raw, err := os.ReadFile(f.rules)
+		if err != nil {
+			return usage(fmt.Errorf("rules: %w", err))
+		}
+		if rules, err = gate.ReadRules(raw); err != nil {
+			return usage(fmt.Errorf("rules: %s: %w", f.rules, err))
+		}
+	}
+	handler, err := gate.New(gate.Config{Upstream: f.upstream, Guard: f.guard, Rules: rules, Proxies: proxies}, log.Named("gate"))
+	if err != nil {
+		return usage(err)
+	}
+	return serveHandler(cmd.Context(), log, f.addr, handler)
+}
