@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -209,7 +210,8 @@ func (p *plan) bookable(h *hall, f *facts, person string, ids []string, kind str
 }
 
 // choose gives the first slots or courses that have a place and that the person
-// may have; when there are not so many, the reason that stood in the way last.
+// may have; when there are not so many, what stood in the way: a clash of times
+// before anything else.
 func (p *plan) choose(h *hall, f *facts, a *ask, kind string) ([]string, error) {
 	var ids []string
 	reason := ErrSoldOut
@@ -219,7 +221,9 @@ func (p *plan) choose(h *hall, f *facts, a *ask, kind string) ([]string, error) 
 		}
 		with := append(slices.Clone(ids), id)
 		if err := p.bookable(h, f, a.Person, with, kind); err != nil {
-			reason = err
+			if !errors.Is(reason, ErrTimetableClash) {
+				reason = err
+			}
 			continue
 		}
 		if ids = with; len(ids) == a.Quantity {

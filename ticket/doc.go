@@ -17,7 +17,11 @@
 //
 //   - catalogue: what an event sells, and on which terms. Put makes it.
 //   - seat, item: a seat of a hall has a version that grows with each change; an
-//     item is a stock of which only the number left is known.
+//     item is a stock, a slot or a course, of which only the number left is known.
+//   - booking: who holds or owns which slot or course; nobody has one twice.
+//   - timetable: the meetings of a course, each every week or on a date. Two
+//     courses clash when one of each's meetings overlap.
+//   - companion: a seat that is sold only with its wheelchair place.
 //   - hall: one node's memory of an event's seats and stock. It may be behind; it
 //     only spares the database questions, and the database decides.
 //   - hold: a reservation's right to its seats until expires_at, by the
@@ -46,7 +50,18 @@
 // growing, jittered waits, the last time with row locks; a group that cannot be
 // done is done one by one, so that a bad request fails alone. With pessimistic
 // locking the rows are locked from the first try on. All locks are taken in one
-// order: seats, reservations, shares, items, outbox, answers, and by key in each.
+// order: seats, reservations, shares, bookings, items, outbox, answers, and by key
+// in each.
+//
+// For slots and courses it also reads what the persons hold and own, with the
+// version of each one's share; the share is written only while that version is the
+// same. So of two devices that ask for courses which clash, on whatever nodes, one
+// is judged after the other.
+//
+// What costs nothing goes the same way: it is held, and the call that would pay it
+// makes it paid at once, without a payment. So a hold that nobody confirms ends,
+// and a client need not know prices to take the right steps. A slot or a course
+// without a place left is ErrSoldOut, since it is counted like a stock.
 //
 // # Promises, each with a test that names it
 //
@@ -72,4 +87,6 @@
 //  16. Every statement on the way of a purchase finds its rows by an index.
 //  17. The books balance: an audit counts everything twice in one moment, and each
 //     kind of corruption fails a sum of its own.
+//  18. Nobody holds or owns a slot or a course twice, nor two courses that meet at
+//     the same time.
 package ticket

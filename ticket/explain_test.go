@@ -79,7 +79,7 @@ func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 	t.Helper()
 	if analysed {
-		for _, table := range []string{"answers", "reservations", "shares", "payments", "outbox"} {
+		for _, table := range []string{"answers", "reservations", "shares", "payments", "outbox", "items", "bookings"} {
 			require.NoError(t, s.db.change(t.Context(), func(ctx context.Context, x tx) error {
 				_, err := x.exec(ctx, "ANALYZE "+table, nil)
 				return err
@@ -92,6 +92,9 @@ func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 			c.Locking = locking
 			require.NoError(t, s.Put(t.Context(), locking, c))
 			require.NoError(t, s.Put(t.Context(), "stock "+locking, Catalogue{Kind: KindStock, Stock: 10, Locking: locking}))
+			c = timetable(t, 2)
+			c.Locking = locking
+			require.NoError(t, s.Put(t.Context(), "courses "+locking, c))
 		}
 		e := &explainer{plans: map[string]string{}}
 		s.db.watch = e.look
@@ -104,7 +107,14 @@ func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 			again := (&buyer{event: "stock " + locking, name: "ann"}).quantity(2)
 			holds(t, s, again)
 			holds(t, s, again)
-			_, err := s.Pay(t.Context(), ann.pay(first.ID))
+			student := &buyer{event: "courses " + locking, name: "ann"}
+			held := holds(t, s, student.seats("math", "gym"))
+			require.Equal(t, ErrTimetableClash.Error(), refusal(t, s, student.device(2, student.seats("art"))))
+			require.NoError(t, s.Cancel(t.Context(), student.event, held.ID, "ann"))
+			held = holds(t, s, student.quantity(1))
+			_, err := s.Pay(t.Context(), student.pay(held.ID)) // for nothing
+			require.NoError(t, err)
+			_, err = s.Pay(t.Context(), ann.pay(first.ID))
 			require.NoError(t, err)
 			_, err = s.Pay(t.Context(), ann.pay(first.ID))
 			require.NoError(t, err)
@@ -148,6 +158,9 @@ func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 				}
 				if rest, ok := strings.CutPrefix(line, "SEARCH seats USING "); ok && strings.Contains(statement, "reservation") {
 					require.Contains(t, rest, "id=?", "not all seats of the event: %s\n%s", statement, plan)
+				}
+				if rest, ok := strings.CutPrefix(line, "SEARCH bookings USING "); ok {
+					require.Contains(t, rest, "item=?", "not all bookings of the event: %s\n%s", statement, plan)
 				}
 			}
 		}

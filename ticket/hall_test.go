@@ -163,7 +163,7 @@ func TestHallSumsEqualARecount(t *testing.T) {
 					for _, row := range b.benches {
 						open := 0
 						for _, sp := range row.spots {
-							if sp.open() {
+							if sp.usual() {
 								open++
 							}
 						}

@@ -85,6 +85,7 @@ type body struct {
 
 var refusals = []error{
 	ErrTokenUsed, ErrSeatTaken, ErrSoldOut, ErrAlreadyReserved, ErrHoldExpired, ErrNoSeat, ErrNoReservation, ErrWrongMode,
+	ErrTimetableClash, ErrCompanion,
 }
 
 func encode(r Reservation, refusal error) (int, []byte) {

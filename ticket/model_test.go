@@ -29,8 +29,38 @@ func (r *modelled) living() bool {
 
 // world is the model: what must be true after every order of events.
 type world struct {
-	now int64
-	all []*modelled
+	kind  string
+	now   int64
+	all   []*modelled
+	seats []string
+	// places are how often each seat can be had at a time.
+	places map[string]int
+}
+
+// sells makes a world of a kind, and its catalogue. The first two of three courses
+// meet at the same time.
+func (w *world) sells(t *testing.T) Catalogue {
+	t.Helper()
+	var c Catalogue
+	switch w.kind {
+	case KindSeats:
+		c = hallOf(1, 3)
+		w.seats = []string{"A-1", "A-2", "A-3"}
+		w.places = map[string]int{"A-1": 1, "A-2": 1, "A-3": 1}
+	case KindSlots:
+		c = slotsOf(3, 1)
+		w.seats = []string{"s1", "s2", "s3"}
+		w.places = map[string]int{"s1": 1, "s2": 2, "s3": 1}
+	case KindCourses:
+		c = timetable(t, 1)
+		w.seats = []string{"math", "art", "gym"}
+		w.places = map[string]int{"math": 1, "art": 2, "gym": 1}
+	}
+	for i := range c.Items {
+		c.Items[i].Capacity = int64(w.places[c.Items[i].ID])
+	}
+	c.PriceCents, c.PerUser, c.HoldTTL = 5000, 2, time.Duration(modelHold)*time.Millisecond
+	return c
 }
 
 func (w *world) due(r *modelled) bool {
@@ -61,23 +91,32 @@ func (w *world) sweep() bool {
 }
 
 func (w *world) refusal(person, jti, seat string) string {
-	used, taken, n := false, false, 0
+	used, taken, n := false, 0, 0
+	has := map[string]bool{}
 	for _, r := range w.all {
-		if r.living() {
-			used = used || r.jti == jti
-			taken = taken || r.seat == seat
-			if r.person == person {
-				n++
-			}
+		if !r.living() {
+			continue
+		}
+		used = used || r.jti == jti
+		if r.seat == seat {
+			taken++
+		}
+		if r.person == person {
+			has[r.seat] = true
+			n++
 		}
 	}
 	switch {
 	case used:
 		return ErrTokenUsed.Error()
-	case taken:
+	case taken >= w.places[seat] && w.kind == KindSeats:
 		return ErrSeatTaken.Error()
-	case n >= 2:
+	case taken >= w.places[seat]:
+		return ErrSoldOut.Error()
+	case n >= 2 || w.kind != KindSeats && has[seat]:
 		return ErrAlreadyReserved.Error()
+	case has["math"] && seat == "art" || has["art"] && seat == "math":
+		return ErrTimetableClash.Error()
 	}
 	return ""
 }
@@ -98,13 +137,12 @@ func TestPromise9EveryOrderLeavesTheRightfulOwner(t *testing.T) {
 		cfg := Config{PaymentLease: time.Duration(modelLease) * time.Millisecond}
 		nodes := []*Store{openStore(t, address, cfg), openStore(t, address, cfg)}
 		var events atomic.Int64
-		seats := []string{"A-1", "A-2", "A-3"}
 		rapid.Check(t, func(rt *rapid.T) {
 			event := fmt.Sprint("e", events.Add(1))
-			c := hallOf(1, len(seats))
-			c.HoldTTL = time.Duration(modelHold) * time.Millisecond
+			w := &world{kind: rapid.SampledFrom([]string{KindSeats, KindSlots, KindCourses}).Draw(rt, "kind")}
+			c := w.sells(t)
+			c.Locking = rapid.SampledFrom([]string{Optimistic, Pessimistic}).Draw(rt, "locking")
 			require.NoError(rt, nodes[0].Put(t.Context(), event, c))
-			w := &world{}
 			calls := 0
 			move := func(ms int64) {
 				w.now += ms
@@ -129,7 +167,7 @@ func TestPromise9EveryOrderLeavesTheRightfulOwner(t *testing.T) {
 				"hold": func(rt *rapid.T) {
 					person := rapid.SampledFrom([]string{"ann", "bob", "cid"}).Draw(rt, "person")
 					jti := person + rapid.SampledFrom([]string{"1", "2", "3"}).Draw(rt, "token")
-					seat := rapid.SampledFrom(seats).Draw(rt, "seat")
+					seat := rapid.SampledFrom(w.seats).Draw(rt, "seat")
 					want := w.refusal(person, jti, seat)
 					if want != "" && w.sweep() {
 						want = w.refusal(person, jti, seat)
@@ -268,6 +306,7 @@ func (w *world) check(t *testing.T, rt *rapid.T, s *Store, event string) {
 	t.Helper()
 	owners, shares := map[string]string{}, map[string]int64{}
 	states, payments := map[string]Status{}, map[string]PaymentState{}
+	taken, gotTaken := map[string]int64{}, map[string]int64{}
 	var refunds int
 	for _, r := range w.all {
 		if r.living() {
@@ -275,7 +314,12 @@ func (w *world) check(t *testing.T, rt *rapid.T, s *Store, event string) {
 			if r.status == Paid {
 				status = "sold"
 			}
-			owners[r.seat] = status + " " + r.id
+			if w.kind == KindSeats {
+				owners[r.seat] = status + " " + r.id
+			} else {
+				owners[r.seat+" of "+r.person] = r.id
+				taken[r.seat]++
+			}
 			shares[r.person]++
 		}
 		states[r.id] = r.status
@@ -299,6 +343,16 @@ func (w *world) check(t *testing.T, rt *rapid.T, s *Store, event string) {
 				return err
 			}, `SELECT id, status, reservation FROM seats WHERE event = $1 AND status <> 'free'`, nil, event),
 			x.query(ctx, func(scan func(...any) error) error {
+				err := scan(&a, &b, &c)
+				gotOwners[a+" of "+b] = c
+				return err
+			}, `SELECT item, person, reservation FROM bookings WHERE event = $1`, nil, event),
+			x.query(ctx, func(scan func(...any) error) error {
+				err := scan(&a, &n)
+				gotTaken[a] = n
+				return err
+			}, `SELECT id, total - free FROM items WHERE event = $1 AND free <> total`, nil, event),
+			x.query(ctx, func(scan func(...any) error) error {
 				err := scan(&a, &n)
 				gotShares[a] = n
 				return err
@@ -320,6 +374,7 @@ func (w *world) check(t *testing.T, rt *rapid.T, s *Store, event string) {
 	require.NoError(rt, err)
 	require.Equal(rt, states, gotStates)
 	require.Equal(rt, owners, gotOwners)
+	require.Equal(rt, taken, gotTaken)
 	require.Equal(rt, shares, gotShares)
 	require.Equal(rt, payments, gotPayments)
 	require.Equal(rt, refunds, gotRefunds)
