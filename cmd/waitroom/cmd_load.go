@@ -18,11 +18,28 @@ func newLoadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load --target URL[,URL...] --event ID",
 		Short: "Bring a crowd of virtual fans to running services, and check every promise that can be seen",
-		Long: "Brings virtual fans over real HTTP and WebSockets: they arrive by schedule, wait, come in, buy or leave.\n" +
-			"Prints progress each second and a summary at the end. Exit status: 0 if every promise held and no more of\n" +
-			"the server's errors were seen than allowed, 1 if not, 2 if it was called wrongly.",
-		Example: "  waitroom load --target http://127.0.0.1:8080 --event demo --users 200 --ramp 5s --hold 2s --buy 0.5",
-		Args:    noArgs,
+		Long: `Brings virtual fans over real HTTP and WebSockets: they arrive by schedule, wait, come in, buy or leave.
+Prints progress each second and a summary at the end. Exit status: 0 if every promise held and no more of
+the server's errors were seen than allowed, 1 if not, 2 if it was called wrongly.
+
+Profiles of the arrivals over the ramp (--profile):
+  steady  evenly spread: a sale that is under way, or people sent from elsewhere
+  burst   most at the opening, the rest trailing off: 63 % in the first fifth (a concert, course registration)
+  flash   half in the first moment, the others within a tenth of the ramp (a flash sale, a login rush)
+
+Habits are shares of the crowd, each judged by what a correct service may do:
+  --away     lose their network without a word for 1 to 5 s: the place, and a turn that came meanwhile, are there
+  --leave    give the place up: answered 204, and no instance knows the place any more
+  --refresh  load the page again and join with the cookie: the same place, not further back
+  --tabs     open a second tab: never further back, and told of the turn as the first is
+  --poll     ask instead of listening, when Retry-After says, with If-None-Match: told of the turn when they ask
+  --deaf     open a socket and never read it: cut within --patience, and nobody else notices
+  --bots     no people: call in a closed loop with no token, heed nothing. Counted apart; 99 of 100 people
+             are served all the same. With --forwarded each of the crowd names an address of its own, for
+             services that limit by address and believe this machine (serve --proxies 127.0.0.0/8)`,
+		Example: "  waitroom load --target http://127.0.0.1:8080 --event demo --users 200 --ramp 5s --hold 2s --buy 0.5\n" +
+			"  waitroom load --event demo --target http://10.0.0.7:8080 --profile burst --tabs 0.1 --refresh 0.2 --poll 0.1",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Crowd.Profile = load.Profile(profile)
 			r, err := load.Run(cmd.Context(), c, cmd.ErrOrStderr())
@@ -48,7 +65,16 @@ func newLoadCommand() *cobra.Command {
 	f.IntVar(&c.Workers, "workers", 0, "processes that share the crowd (0: as few as can hold it)")
 	f.IntVar(&c.Connections, "connections", 200, "HTTP connections of one worker at most")
 	f.DurationVar(&c.Limit, "limit", 0, "end the run after this time, whoever still waits (0: ramp + 15m)")
-	f.Float64Var(&c.Crowd.Away, "away", 0.02, "share who lose their network once while they wait, 0 to 1")
+	f.Float64Var(&c.Crowd.Habits.Away, "away", 0.02, "share who lose their network once while they wait, 0 to 1")
+	h := &c.Crowd.Habits
+	f.Float64Var(&h.Leave, "leave", 0, "share who give their place up while they wait, 0 to 1")
+	f.Float64Var(&h.Refresh, "refresh", 0, "share who load the page again while they wait, 0 to 1")
+	f.Float64Var(&h.Tabs, "tabs", 0, "share who open a second tab, 0 to 1")
+	f.Float64Var(&h.Poll, "poll", 0, "share who ask instead of listening on a socket, 0 to 1")
+	f.Float64Var(&h.Deaf, "deaf", 0, "share who never read their socket, 0 to 1")
+	f.Float64Var(&h.Bots, "bots", 0, "share who are bots, 0 to 1")
+	f.BoolVar(&c.Crowd.Forwarded, "forwarded", false, "name an address of their own for each, in X-Forwarded-For")
+	f.DurationVar(&c.Checks.Patience, "patience", 90*time.Second, "how long a socket that is never read may stay open")
 	f.Float64Var(&c.Checks.Sample, "sample", 0.1, "share who ask for everything twice, to check promises, 0 to 1")
 	f.Float64Var(&c.Checks.MaxErrors, "max-errors", 0.01, "share of calls that may fail by the server's fault, 0 to 1")
 	f.IntVar(&c.Checks.Burst, "burst", -1, "the event's burst, for the check of the cap (-1: not known)")

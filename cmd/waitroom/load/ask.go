@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 )
 
@@ -32,6 +33,7 @@ func (w *worker) tryAt(ctx context.Context, target int, k call, attempt int) (an
 // try makes one try at the user's own target and, as a balancer would, turns away
 // from one that does not answer.
 func (u *user) try(ctx context.Context, k call, attempt int) (answer, error) {
+	k.from = u.addressOf(u.fact.User)
 	a, err := u.tryAt(ctx, u.target, k, attempt)
 	if err != nil {
 		u.target++
@@ -58,6 +60,15 @@ func (u *user) ask(ctx context.Context, k call) (answer, error) {
 			return answer{}, err
 		}
 	}
+}
+
+// addressOf is the address that user i names as its own, of the range that is set
+// aside for measurements (RFC 2544); empty where the crowd names none.
+func (w *worker) addressOf(i int) string {
+	if !w.spec.Config.Crowd.Forwarded {
+		return ""
+	}
+	return fmt.Sprintf("198.%d.%d.%d", 18+i>>16&1, i>>8&255, i&255)
 }
 
 // again says whether an answer is worth another try of the same call.

@@ -24,6 +24,8 @@ const (
 type call struct {
 	method, path string
 	bearer       string // place token
+	cookie       string // place token, as a page sends it
+	from         string // X-Forwarded-For
 	entry        string // entry token
 	key          string // Idempotency-Key
 	etag         string // If-None-Match
@@ -113,12 +115,13 @@ func allLoopback(targets []string) bool {
 // client makes single HTTP calls. It never retries and follows no redirects.
 type client struct {
 	targets []string
+	event   string
 	http    *http.Client
 }
 
-func newClient(targets []string, d *dialer, connections int) *client {
+func newClient(c Config, d *dialer, connections int) *client {
 	return &client{
-		targets: targets,
+		targets: c.Targets, event: c.Event,
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext:         d.dial,
@@ -158,6 +161,10 @@ func (c *client) once(ctx context.Context, target int, k call, attempt int) (ans
 	if k.bearer != "" {
 		set("Authorization", "Bearer "+k.bearer)
 	}
+	if k.cookie != "" {
+		req.AddCookie(&http.Cookie{Name: "waitroom_place_" + c.event, Value: k.cookie}) //nolint:gosec // of a request: it has no attributes
+	}
+	set("X-Forwarded-For", k.from)
 	set("X-Entry-Token", k.entry)
 	set("Idempotency-Key", k.key)
 	set("If-None-Match", k.etag)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -41,8 +42,11 @@ type Crowd struct {
 	Hold time.Duration `json:"hold"`
 	// Buy is the share of the admitted who buy, 0 to 1.
 	Buy float64 `json:"buy"`
-	// Away is the share who lose their network once while they wait, 0 to 1.
-	Away float64 `json:"away"`
+	// Habits are what some of them do beside waiting.
+	Habits Habits `json:"habits"`
+	// Forwarded has everybody come from an address of their own, named in
+	// X-Forwarded-For: for limits by address, of a service that believes this machine.
+	Forwarded bool `json:"forwarded"`
 	// Profile is the shape of the arrivals. Default steady.
 	Profile Profile `json:"profile"`
 	// Seed decides everything that is left to chance.
@@ -64,6 +68,9 @@ type Checks struct {
 	MaxActive int `json:"max_active"`
 	// PerUser is the most seats one person may have.
 	PerUser int `json:"per_user"`
+	// Patience is how long a socket that is never read may stay open, and at most how
+	// long after one tab the other may be told of its turn (15s then). Default 90s.
+	Patience time.Duration `json:"patience"`
 }
 
 // UsageError is a Config that cannot be run; every fault is in it.
@@ -89,8 +96,9 @@ func (c Config) withDefaults(files int) Config {
 	if c.Limit == 0 {
 		c.Limit = c.Crowd.Ramp + 15*time.Minute
 	}
+	c.Checks.Patience = cmp.Or(c.Checks.Patience, 90*time.Second)
 	if c.Workers == 0 {
-		per := usersPerWorker(files, c.Connections)
+		per := c.usersPerWorker(files)
 		c.Workers = max(1, (c.Crowd.Users+per-1)/per)
 	}
 	for i, t := range c.Targets {
@@ -99,10 +107,15 @@ func (c Config) withDefaults(files int) Config {
 	return c
 }
 
-// usersPerWorker is how many sockets fit beside the HTTP connections (as many again
-// may be idle), listeners, pipes and a margin.
-func usersPerWorker(files, connections int) int {
-	return max(1, min(maxUsersPerWorker, files-2*connections-100))
+// usersPerWorker is how many people fit, some with two sockets, beside the HTTP
+// connections (as many again may be idle; the bots have their own), listeners, pipes
+// and a margin.
+func (c Config) usersPerWorker(files int) int {
+	free := files - 2*c.Connections - 100
+	if c.Crowd.Habits.Bots > 0 {
+		free -= botConnections
+	}
+	return max(1, int(min(maxUsersPerWorker, float64(free))/(1+c.Crowd.Habits.Tabs)))
 }
 
 // validate returns a *UsageError with every fault of a filled-in Config.
@@ -132,13 +145,31 @@ func (c Config) validate(files int) error {
 	if c.Crowd.Ramp < 0 || c.Crowd.Hold < 0 || c.Limit < 0 {
 		bad("--ramp, --hold, --limit: want no negative durations")
 	}
+	h := c.Crowd.Habits
 	for _, share := range []struct {
 		flag  string
 		value float64
-	}{{"buy", c.Crowd.Buy}, {"away", c.Crowd.Away}, {"sample", c.Checks.Sample}, {"max-errors", c.Checks.MaxErrors}} {
+	}{
+		{"buy", c.Crowd.Buy},
+		{"away", h.Away},
+		{"leave", h.Leave},
+		{"refresh", h.Refresh},
+		{"tabs", h.Tabs},
+		{"poll", h.Poll},
+		{"deaf", h.Deaf},
+		{"bots", h.Bots},
+		{"sample", c.Checks.Sample},
+		{"max-errors", c.Checks.MaxErrors},
+	} {
 		if !(share.value >= 0 && share.value <= 1) {
 			bad("--%s %v: want 0 to 1", share.flag, share.value)
 		}
+	}
+	if h.Poll+h.Deaf+h.Bots > 1 {
+		bad("--poll, --deaf and --bots: want no more than 1 together, since nobody is two of them")
+	}
+	if c.Checks.Patience < 0 {
+		bad("--patience: want no negative duration")
 	}
 	if !c.Crowd.Profile.known() {
 		bad("--profile %q: want burst, steady or flash", c.Crowd.Profile)
@@ -146,7 +177,7 @@ func (c Config) validate(files int) error {
 	if c.Connections < 1 {
 		bad("--connections %d: want at least 1", c.Connections)
 	}
-	if per := usersPerWorker(files, c.Connections); c.Workers < 1 || c.Crowd.Users > per*c.Workers {
+	if per := c.usersPerWorker(files); c.Workers < 1 || c.Crowd.Users > per*c.Workers {
 		bad("--workers %d: %d users need at least %d, since a process may hold %d files",
 			c.Workers, c.Crowd.Users, (c.Crowd.Users+per-1)/per, files)
 	}

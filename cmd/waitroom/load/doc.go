@@ -7,8 +7,11 @@
 // # What exists
 //
 //   - crowd: the people of one run, each a user with a number, a moment of arrival
-//     and habits (buys or not, chooses seats or takes what comes, loses the network
-//     for a while), all decided by the seed.
+//     and habits (buys or not, chooses seats or takes what comes, and what Habits
+//     lists), all decided by the seed.
+//   - deed: what a user does of its own will while it waits: lose the network, load
+//     the page again, open a second tab, give the place up.
+//   - bot: a number of the crowd that is no person, and is in no figure of people.
 //   - user: one person on the way; a goroutine with a small stack and one socket.
 //   - crew: a bounded set of goroutines with deep stacks that make every HTTP call
 //     and every handshake for the users of one worker.
@@ -28,6 +31,20 @@
 //	            │        └──────┘ backoff, asks by GET meanwhile
 //	            └─▶ refused (closed, blocked)
 //
+// # Habits, and what breaks a promise
+//
+//	habit     a correct service may                       it may not
+//	reload    answer 200 with the same entry, in any      give another entry, or a place further
+//	          state, admitted meanwhile included          back than was shown (promise 2)
+//	tab       close it with a bye or a code that asks     show more than the first tab showed
+//	          to come back                                before (2); leave it untold of the turn (4)
+//	leave     have admitted meanwhile                     answer 204 and know the place 2 s later (7)
+//	poll      answer 304, or be a moment behind           say "waiting" 5 s after the promotion (4);
+//	                                                      leave out Retry-After (a server error)
+//	deaf      cut it at any time                          hold it for longer than Patience
+//	bot       refuse it, or give it a place               tell it of a place without a token (2);
+//	                                                      fail more than 1 of 100 people meanwhile
+//
 // # What is measured, and from where
 //
 // Arrivals are an open model: a user arrives by schedule, whatever became of those
@@ -39,7 +56,8 @@
 //   - first_position: from the hello to the first position (or to admitted).
 //   - position_age: how old the newest position on a screen had become when the
 //     next one came, admitted came, or the user stopped looking; position_age_front
-//     is the same for positions up to 1,000.
+//     is the same for positions up to 1,000. Who asks instead of listening is in
+//     position_age_polled, and in admission_to_token_polled: Retry-After rules there.
 //   - admission_to_token: from the promotion by the store's clock to the token in
 //     hand, where the service tells the promotion's milliseconds (admitted_at beside
 //     the entry token) and they lie in the token's iat. Who was away by choice is
@@ -67,4 +85,5 @@
 //     never before Retry-After and carries X-Attempt.
 //  7. Two runs with one seed bring the same crowd.
 //  8. When the run is cancelled, every worker ends, and what was seen is reported.
+//  9. What bots do is counted apart, and takes no connection of the tool's people.
 package load

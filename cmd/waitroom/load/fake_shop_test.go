@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -152,6 +153,12 @@ func (f *fake) live(w http.ResponseWriter, r *http.Request) {
 		_ = c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(1008, ""), time.Now().Add(time.Second))
 		return
 	}
+	f.mu.Lock()
+	e.tabs++
+	mine := e.tabs
+	f.mu.Unlock()
+	var heard atomic.Bool
+	c.SetPongHandler(func(string) error { heard.Store(true); return nil })
 	gone := make(chan struct{})
 	go func() { // ends with the connection, which this handler closes
 		defer close(gone)
@@ -166,12 +173,23 @@ func (f *fake) live(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	told := false
 	for n := 0; ; n++ {
+		switch {
+		case n == 10:
+			_ = c.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second))
+		case n == 40 && !heard.Load() && f.breach != neverCut:
+			return // nobody has read in 1.5 s
+		}
 		f.gate.RLock()
 		f.mu.Lock()
 		var m map[string]any
 		switch {
 		case e.state == stateWaiting && n%6 == 0:
-			m = map[string]any{"type": "position", "position": f.position(e), "waiting": len(f.line)}
+			at := f.position(e)
+			if mine > 1 && f.breach == tabBack {
+				at += 300
+			}
+			m = map[string]any{"type": "position", "position": at, "waiting": len(f.line)}
+		case mine > 1 && f.breach == oneTab:
 		case e.state == stateAdmitted && !told:
 			told = true
 			m = map[string]any{"type": "admitted", "entry_token": e.token, "expires_at": f.expires(e), "admitted_at": stamp(e.admissionMS)}

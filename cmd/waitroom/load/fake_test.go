@@ -39,6 +39,13 @@ const (
 	forgets       breach = "a paid reservation is lost"
 	unsold        breach = "a paid seat is free on the map"
 	waiterLost    breach = "a waiting place is lost"
+	staysIn       breach = "who left is still in line"
+	oneTab        breach = "only the first tab is told"
+	tabBack       breach = "a second tab stands further back"
+	neverCut      breach = "a socket that nobody reads stays"
+	impatient     breach = "does not say when to ask again"
+	openPlace     breach = "a place for whoever asks without a token"
+	botsFirst     breach = "people are refused for the bots' calls"
 )
 
 // fake is a small service that keeps the contract, but for one breach.
@@ -70,6 +77,7 @@ type fakeEntry struct {
 	state                 string
 	spent                 bool
 	outcome               chan string
+	tabs                  int
 }
 
 type fakeReservation struct {
@@ -101,7 +109,8 @@ func newFake(t *testing.T, b breach, change func(*fake)) (*fake, string) {
 func (f *fake) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/events/e", f.event)
-	mux.HandleFunc("POST /v1/events/e/entries", f.join)
+	mux.HandleFunc("POST /v1/events/e/entries", f.limited(f.join))
+	mux.HandleFunc("POST /v1/events/e/tokens", f.limited(func(w http.ResponseWriter, _ *http.Request) { problem(w, 409, "wrong_mode") }))
 	mux.HandleFunc("GET /v1/events/e/entries/me", f.me)
 	mux.HandleFunc("DELETE /v1/events/e/entries/me", f.leave)
 	mux.HandleFunc("GET /v1/events/e/live", f.live)
@@ -112,10 +121,44 @@ func (f *fake) routes() http.Handler {
 	mux.HandleFunc("GET /.well-known/jwks.json", f.jwks)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { problem(w, 404, "not_found") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if nobody(r) {
+			_ = pause(r.Context(), 10*time.Millisecond)
+		}
 		f.gate.RLock()
 		f.gate.RUnlock() //nolint:staticcheck // only waits while the service is frozen
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// limited refuses whoever has no token, names an address, and has called from there
+// before: with a wait, and after a challenge that a careless service sets everybody.
+func (f *fake) limited(h http.HandlerFunc) http.HandlerFunc {
+	seen := map[string]int{}
+	return func(w http.ResponseWriter, r *http.Request) {
+		from := r.Header.Get("X-Forwarded-For")
+		if from == "" {
+			h(w, r)
+			return
+		}
+		f.mu.Lock()
+		seen[from]++
+		seen["all"]++
+		many, all := seen[from] > 5, seen["all"]
+		f.mu.Unlock()
+		switch {
+		case f.breach == botsFirst && all > 50:
+			problem(w, 403, "challenge_required")
+		case many:
+			problem(w, 429, "rate_limited")
+		default:
+			h(w, r)
+		}
+	}
+}
+
+// nobody is whether a call names no person; the fake takes its time for those.
+func nobody(r *http.Request) bool {
+	return r.Header.Get("X-Forwarded-For") != "" && r.Header.Get("Authorization") == "" && r.Header.Get("Cookie") == ""
 }
 
 // freeze stops the whole service for d.
@@ -268,6 +311,9 @@ func (f *fake) byPlace(token string) *fakeEntry {
 }
 
 func (f *fake) bearer(r *http.Request) *fakeEntry {
+	if c, err := r.Cookie("waitroom_place_e"); err == nil {
+		return f.byPlace(c.Value)
+	}
 	return f.byPlace(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 }
 
@@ -298,6 +344,9 @@ func (f *fake) me(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.bearer(r)
+	if e == nil && f.breach == openPlace && len(f.entries) > 0 {
+		e = f.entries[0]
+	}
 	if e == nil || f.breach == waiterLost {
 		problem(w, 401, "token_invalid")
 		return
@@ -306,15 +355,31 @@ func (f *fake) me(w http.ResponseWriter, r *http.Request) {
 		e.jti += "+"
 		e.token = f.mint(e)
 	}
-	answerJSON(w, 200, f.view(e))
+	v := f.view(e)
+	if f.breach != impatient {
+		w.Header().Set("Retry-After", "1")
+	}
+	at, _ := v["position"].(int64)
+	tag := fmt.Sprintf(`"%v-%d"`, v["state"], at/100) // a little further is nothing new
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(304)
+		return
+	}
+	answerJSON(w, 200, v)
 }
 
 func (f *fake) leave(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if e := f.bearer(r); e != nil && e.state == stateAdmitted {
+	switch e := f.bearer(r); {
+	case e == nil:
+	case e.state == stateAdmitted:
 		e.state = "left"
 		f.inside--
+	case f.breach != staysIn:
+		e.state = "left"
+		f.line = slices.DeleteFunc(f.line, func(o *fakeEntry) bool { return o == e })
 	}
 	w.WriteHeader(204)
 }

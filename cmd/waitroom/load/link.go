@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type link struct {
 	hello  int64     // when the hello of a socket that has said nothing yet was sent
 	had    bool      // there was one before
 	absent bool      // away by the user's own doing
+	etag   string    // of the answer that a polling page has
+	polled place     // that answer, without its tokens
 }
 
 // errEnded: the entry is over.
@@ -41,7 +44,7 @@ func (l *link) drop() {
 func (u *user) next(ctx context.Context, until time.Time) (message, error) {
 	for {
 		if u.link.sock == nil {
-			m, err := u.connect(ctx, until)
+			m, err := u.reach(ctx, until)
 			if err != nil || m.Type != "" {
 				return m, err
 			}
@@ -124,6 +127,14 @@ func (u *user) comeBack(after time.Duration) {
 	u.link.backAt = time.Now().Add(backoff(max(1, u.link.tries), after, u.rng))
 }
 
+// reach is one try to hear something without a socket.
+func (u *user) reach(ctx context.Context, until time.Time) (message, error) {
+	if u.kind == polls {
+		return u.poll(ctx, until)
+	}
+	return u.connect(ctx, until)
+}
+
 // connect waits for its moment, then tries once to open a socket; where that fails
 // it asks entries/me, so that nobody misses a turn for want of a socket.
 func (u *user) connect(ctx context.Context, until time.Time) (message, error) {
@@ -183,12 +194,27 @@ func (u *user) bookRefusedSocket(ctx context.Context, err error) time.Duration {
 	}
 }
 
-// openAndGreet opens a socket and says who it is for; for the crew.
-func (u *user) openAndGreet(ctx context.Context) error {
+// openAndGreet opens the user's socket; for the crew.
+func (u *user) openAndGreet(ctx context.Context) (err error) {
+	if u.link.sock, err = u.greet(ctx); err == nil {
+		u.link.hello = u.clock.now()
+	}
+	return err
+}
+
+// greet opens a socket and says who it is for; for the crew.
+func (u *user) greet(ctx context.Context) (*socket, error) {
 	targets := u.spec.Config.Targets
-	s, err := openSocket(ctx, u.dialer, targets[u.target%len(targets)], u.path("/live"), u.link.tries+1)
+	header := http.Header{}
+	if tries := u.link.tries; tries > 0 {
+		header.Set("X-Attempt", strconv.Itoa(tries+1))
+	}
+	if from := u.addressOf(u.fact.User); from != "" {
+		header.Set("X-Forwarded-For", from)
+	}
+	s, err := openSocket(ctx, u.dialer, targets[u.target%len(targets)]+u.path("/live"), header)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hello, err := json.Marshal(map[string]string{"type": "hello", "place_token": u.place})
 	if err == nil {
@@ -196,10 +222,9 @@ func (u *user) openAndGreet(ctx context.Context) error {
 	}
 	if err != nil {
 		s.close()
-		return fmt.Errorf("hello: %w", err)
+		return nil, fmt.Errorf("hello: %w", err)
 	}
-	u.link.sock, u.link.hello = s, u.clock.now()
-	return nil
+	return s, nil
 }
 
 // askPlace asks entries/me once, in place of a socket. The empty message: nothing new.

@@ -34,7 +34,7 @@ func Merge(reports []*Report) (*Report, error) {
 	}
 	h, t := newHistograms(), newTally()
 	all := *reports[0]
-	all.Why, all.Notes, all.Counts, all.Errors, all.Refusals = nil, nil, Counts{}, Errors{}, Trouble{}
+	all.Why, all.Notes, all.Counts, all.Errors, all.Refusals, all.Bots = nil, nil, Counts{}, Errors{}, Trouble{}, Bots{}
 	all.Targets = nil
 	all.Setup.Users, all.Setup.Workers, all.Setup.BytesPerUser = 0, 0, 0
 	all.Evidence = Evidence{AdmittedPerSecond: map[int64]int64{}, RatePerSecond: map[int64]float64{}, Burst: -1, Sold: map[string]string{}}
@@ -52,6 +52,7 @@ func Merge(reports []*Report) (*Report, error) {
 		all.Errors.Server.add(r.Errors.Server)
 		all.Errors.Own.add(r.Errors.Own)
 		all.Refusals.add(r.Refusals)
+		all.Bots.add(r.Bots)
 		all.Notes = append(all.Notes, r.Notes...)
 		all.Targets = append(all.Targets, r.Targets...)
 		all.Setup.Users += r.Setup.Users

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -149,6 +150,12 @@ func (p *parent) take(i int, l line) error {
 		p.sum.Own.add(r.Own)
 		p.sum.Refusals.add(r.Refusals)
 		p.sum.PeakRSS += r.PeakRSS
+		p.sum.Bots.add(r.Bots)
+		for _, n := range r.Notes {
+			if !slices.Contains(p.sum.Notes, n) {
+				p.sum.Notes = append(p.sum.Notes, n)
+			}
+		}
 		p.tally.add(r.Verdicts)
 		return p.hist.add(r.Histograms)
 	}

@@ -20,7 +20,8 @@ type spec struct {
 	Start time.Time `json:"start"`
 }
 
-// Counts are how far the crowd has come. Waiting, inside the sum, is who waits now.
+// Counts are how far the people of the crowd have come; bots are no people. Waiting,
+// inside the sum, is who waits now.
 type Counts struct {
 	Arrived  int64 `json:"arrived"`
 	Joined   int64 `json:"joined"`
@@ -35,9 +36,18 @@ type Counts struct {
 	Failed   int64 `json:"failed"`
 	// Calls counts HTTP calls and handshakes, tries included; Messages what came over
 	// sockets; Reconnects the sockets after a user's first.
-	Calls        int64 `json:"calls"`
-	Messages     int64 `json:"messages"`
-	Reconnects   int64 `json:"reconnects"`
+	Calls      int64 `json:"calls"`
+	Messages   int64 `json:"messages"`
+	Reconnects int64 `json:"reconnects"`
+	// LeftLine gave their place up while they waited; Reloads are pages loaded again,
+	// Tabs second tabs, Deaf those who never read, Polls questions of those without a
+	// socket, and NotModified those of them that brought nothing new.
+	LeftLine     int64 `json:"left_line"`
+	Reloads      int64 `json:"reloads"`
+	Tabs         int64 `json:"tabs"`
+	Deaf         int64 `json:"deaf"`
+	Polls        int64 `json:"polls"`
+	NotModified  int64 `json:"not_modified"`
 	ServerErrors int64 `json:"server_errors"`
 	OwnErrors    int64 `json:"own_errors"`
 }
@@ -57,6 +67,12 @@ func (c *Counts) add(o Counts) {
 	c.Calls += o.Calls
 	c.Messages += o.Messages
 	c.Reconnects += o.Reconnects
+	c.LeftLine += o.LeftLine
+	c.Reloads += o.Reloads
+	c.Tabs += o.Tabs
+	c.Deaf += o.Deaf
+	c.Polls += o.Polls
+	c.NotModified += o.NotModified
 	c.ServerErrors += o.ServerErrors
 	c.OwnErrors += o.OwnErrors
 }
@@ -85,6 +101,8 @@ type fact struct {
 	Waiting  int64  `json:"w,omitempty"`  // the last sign that it waited
 	Entered  int64  `json:"en,omitempty"` // first reserved or passed the gate
 	Left     int64  `json:"l,omitempty"`  // leaving was sent
+	LeftOK   bool   `json:"lo,omitempty"` // and answered
+	Polled   bool   `json:"po,omitempty"` // had no socket: asked, and Waiting is when
 	End      string `json:"f"`
 
 	Purchases []purchase `json:"b,omitempty"`
@@ -111,6 +129,8 @@ type result struct {
 	Own        Trouble           `json:"own"`
 	Refusals   Trouble           `json:"refusals"`
 	PeakRSS    int64             `json:"peak_rss"`
+	Bots       Bots              `json:"bots"`
+	Notes      []string          `json:"notes,omitempty"`
 }
 
 // line is one line from a worker: exactly one field is set.

@@ -32,6 +32,7 @@ type Report struct {
 	Errors    Errors             `json:"errors"`
 	// Refusals are answers that the contract foresees: no errors.
 	Refusals Trouble  `json:"refusals"`
+	Bots     Bots     `json:"bots"`
 	Notes    []string `json:"notes,omitempty"`
 	Evidence Evidence `json:"evidence"`
 	// Histograms are the latencies whole, in HdrHistogram's compressed form,
@@ -46,6 +47,7 @@ type Setup struct {
 	HoldS   float64 `json:"hold_s"`
 	Buy     float64 `json:"buy"`
 	Profile Profile `json:"profile"`
+	Habits  Habits  `json:"habits"`
 	Seed    uint64  `json:"seed"`
 	Workers int     `json:"workers"`
 	// MaxErrors is the share of calls that may fail by the server's fault.
@@ -82,13 +84,15 @@ func (p *parent) report(ctx context.Context, runErr error) (*Report, error) {
 	}
 	p.watcher.checkSold(ctx, p.tally, p.facts)
 	judge(p.tally, p.facts, l)
+	judgePolls(p.tally, p.facts, p.start, offset)
 	r := &Report{
 		Version: 1, StartedAt: p.start.UTC(), TookS: time.Since(p.start).Round(time.Millisecond).Seconds(),
 		Targets: p.config.Targets, Event: p.config.Event,
 		Counts: p.sum.Counts, Errors: Errors{Server: p.sum.Server, Own: p.sum.Own}, Refusals: p.sum.Refusals,
+		Bots: p.sum.Bots, Notes: p.sum.Notes,
 		Setup: Setup{
 			Users: p.config.Crowd.Users, RampS: p.config.Crowd.Ramp.Seconds(), HoldS: p.config.Crowd.Hold.Seconds(),
-			Buy: p.config.Crowd.Buy, Profile: p.config.Crowd.Profile, Seed: p.config.Crowd.Seed,
+			Buy: p.config.Crowd.Buy, Profile: p.config.Crowd.Profile, Habits: p.config.Crowd.Habits, Seed: p.config.Crowd.Seed,
 			Workers: p.config.Workers, MaxErrors: p.config.Checks.MaxErrors,
 			BytesPerUser:  p.sum.PeakRSS / int64(p.config.Crowd.Users),
 			ClockOffsetMS: float64(offset.Microseconds()) / 1000,
@@ -107,6 +111,10 @@ func (p *parent) report(ctx context.Context, runErr error) (*Report, error) {
 	return r, r.finish(p.hist, p.tally)
 }
 
+// mayFail is the share of the people who may fail, whoever else calls: a crowd that
+// bots come with is served as well as one without.
+const mayFail = 0.01
+
 // finish fills in what follows from the rest.
 func (r *Report) finish(h *histograms, t *tally) (err error) {
 	r.LatencyMS = h.latencies()
@@ -121,6 +129,12 @@ func (r *Report) finish(h *histograms, t *tally) (err error) {
 	}
 	if allowed := int64(r.Setup.MaxErrors * float64(r.Counts.Calls)); r.Errors.Server.Total > allowed {
 		r.Why = append(r.Why, fmt.Sprintf("%d server errors, at most %d allowed", r.Errors.Server.Total, allowed))
+	}
+	if n := r.Errors.Server.ByKind[kindUncut]; n > 0 {
+		r.Why = append(r.Why, fmt.Sprintf("%d sockets that nobody read were not cut", n))
+	}
+	if allowed := int64(mayFail * float64(r.Counts.Arrived)); r.Counts.Failed > allowed {
+		r.Why = append(r.Why, fmt.Sprintf("%d of %d people failed, at most %d may", r.Counts.Failed, r.Counts.Arrived, allowed))
 	}
 	if r.Counts.Joined == 0 {
 		r.Why = append(r.Why, "nobody joined")
@@ -164,8 +178,16 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("%d users on %s, %s arrivals over %gs, %.1fs in all, %d workers, %.1f KB a user",
 		r.Setup.Users, r.Event, r.Setup.Profile, r.Setup.RampS, r.TookS, r.Setup.Workers, float64(r.Setup.BytesPerUser)/1024)
 	row("joined %d, still waiting %d, admitted %d, entered %d, bought %d, sold out for %d, unpaid %d, left %d, refused %d, failed %d",
-		c.Joined, c.Joined-c.Admitted-c.Refused-c.Failed, c.Admitted, c.Entered, c.Bought, c.SoldOut, c.Unpaid, c.Left, c.Refused, c.Failed)
-	row("%d calls, %d messages, %d reconnects\n", c.Calls, c.Messages, c.Reconnects)
+		c.Joined, c.Joined-c.Admitted-c.LeftLine-c.Deaf-c.Refused-c.Failed, c.Admitted, c.Entered, c.Bought, c.SoldOut, c.Unpaid, c.Left, c.Refused, c.Failed)
+	row("%d calls, %d messages, %d reconnects", c.Calls, c.Messages, c.Reconnects)
+	if c.LeftLine+c.Reloads+c.Tabs+c.Deaf+c.Polls > 0 {
+		row("left the line %d, pages loaded again %d, second tabs %d, never read %d, polls %d, of them with nothing new %d",
+			c.LeftLine, c.Reloads, c.Tabs, c.Deaf, c.Polls, c.NotModified)
+	}
+	if b := r.Bots; b.Count > 0 {
+		row("bots %d: %d calls, of them refused %d; places %d", b.Count, b.Calls, b.Refused, b.Places)
+	}
+	row("")
 	row("latency in ms\tn\tp50\tp90\tp95\tp99\tp99.9\tmax\t")
 	for _, name := range metrics {
 		if l, ok := r.LatencyMS[name]; ok {
@@ -186,7 +208,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, k := range []struct {
 		name    string
 		trouble Trouble
-	}{{"server errors", r.Errors.Server}, {"own errors", r.Errors.Own}, {"refusals", r.Refusals}} {
+	}{{"server errors", r.Errors.Server}, {"own errors", r.Errors.Own}, {"refusals", r.Refusals}, {"bots' refusals", r.Bots.Refusals}} {
 		row("%s: %d", k.name, k.trouble.Total)
 		for _, kind := range slices.Sorted(maps.Keys(k.trouble.ByKind)) {
 			row("    %s %d, such as: %.160s", kind, k.trouble.ByKind[kind], strings.TrimSpace(k.trouble.Examples[kind]))

@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"os"
 	"os/signal"
@@ -25,6 +26,13 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		return
+	}
+	flag.Parse()
+	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
+		// The crowds of these tests wait most of their time: more of them than there are
+		// cores fit beside each other.
+		const beside = "6"
+		_ = flag.Set(at.Name, beside) // a number
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -74,7 +82,7 @@ func TestHonestServiceIsOK(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, honest, usual)
 	c := crowdFor(url)
-	c.Crowd.Away = 0.2
+	c.Crowd.Habits.Away, c.Crowd.Habits.Poll = 0.2, 0.1
 	r := runOn(t, c)
 	require.True(t, r.OK, r.Why)
 	require.Equal(t, int64(250), r.Counts.Joined)

@@ -37,24 +37,3 @@ func (c Crowd) arrival(i int) time.Duration {
 	}
 	return time.Duration(q * float64(c.Ramp))
 }
-
-// habits are what one user will do, decided before the first step.
-type habits struct {
-	buys    bool // if admitted
-	chooses bool // buys chosen seats, else takes what comes
-	seats   int  // how many
-	away    bool // loses the network once
-	sampled bool // is asked more often, to check promises
-}
-
-// habits of user i; the generator goes on to serve the user's own chances.
-func (c Crowd) habits(i int, sample float64) (habits, *rand.Rand) {
-	r := rand.New(rand.NewPCG(c.Seed, uint64(i))) //nolint:gosec // i counts from 0
-	return habits{
-		buys:    r.Float64() < c.Buy,
-		chooses: r.Float64() < 0.7,
-		seats:   1 + r.IntN(2),
-		away:    r.Float64() < c.Away,
-		sampled: r.Float64() < sample,
-	}, r
-}

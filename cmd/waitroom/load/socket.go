@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -62,10 +63,11 @@ type socket struct {
 // handshakeReaders serve one handshake each.
 var handshakeReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 2<<10) }}
 
-// openSocket dials and shakes hands. It needs a deep stack: call it from the crew.
-// When ctx ends, every read and write on the socket ends.
-func openSocket(ctx context.Context, d *dialer, target, path string, attempt int) (*socket, error) {
-	u, err := url.Parse(target + path)
+// openSocket dials and shakes hands, with more header fields if there are any. It
+// needs a deep stack: call it from the crew. When ctx ends, every read and write on
+// the socket ends.
+func openSocket(ctx context.Context, d *dialer, address string, header http.Header) (*socket, error) {
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("socket address: %w", err)
 	}
@@ -75,7 +77,7 @@ func openSocket(ctx context.Context, d *dialer, target, path string, attempt int
 	}
 	s := &socket{conn: conn}
 	s.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-	if err := s.shakeHands(ctx, u, attempt); err != nil {
+	if err := s.shakeHands(ctx, u, header); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func dialTarget(ctx context.Context, d *dialer, u *url.URL) (net.Conn, error) {
 	return secure, nil
 }
 
-func (s *socket) shakeHands(ctx context.Context, u *url.URL, attempt int) error {
+func (s *socket) shakeHands(ctx context.Context, u *url.URL, header http.Header) error {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	key := base64.StdEncoding.EncodeToString(nonce[:])
@@ -111,9 +113,7 @@ func (s *socket) shakeHands(ctx context.Context, u *url.URL, attempt int) error 
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"},
 		"Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {key},
 	}
-	if attempt > 1 {
-		req.Header.Set("X-Attempt", fmt.Sprint(attempt))
-	}
+	maps.Copy(req.Header, header)
 	_ = s.conn.SetDeadline(time.Now().Add(callTimeout))
 	if err := req.Write(s.conn); err != nil {
 		return fmt.Errorf("handshake: %w", err)

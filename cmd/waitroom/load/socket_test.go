@@ -31,7 +31,7 @@ func serveSocket(t *testing.T, f func(*websocket.Conn)) string {
 
 func opened(ctx context.Context, t *testing.T, url string) *socket {
 	t.Helper()
-	s, err := openSocket(ctx, &dialer{}, url, "/live", 1)
+	s, err := openSocket(ctx, &dialer{}, url+"/live", nil)
 	require.NoError(t, err)
 	t.Cleanup(s.close)
 	return s
@@ -122,7 +122,7 @@ func TestRefusedSocketSaysWhenToComeBack(t *testing.T) {
 		w.WriteHeader(503)
 	}))
 	t.Cleanup(srv.Close)
-	_, err := openSocket(t.Context(), &dialer{}, srv.URL, "/live", 1)
+	_, err := openSocket(t.Context(), &dialer{}, srv.URL+"/live", nil)
 	var refused *refusedError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, 3*time.Second, refused.answer.retryAfter())

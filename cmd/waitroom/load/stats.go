@@ -11,24 +11,26 @@ import (
 
 // The latencies of a run; doc.go says what each runs from and to.
 const (
-	mJoin             = "join"
-	mConnect          = "connect"
-	mFirstPosition    = "first_position"
-	mPositionAge      = "position_age"
-	mPositionAgeFront = "position_age_front"
-	mToToken          = "admission_to_token"
-	mToTokenAtLeast   = "admission_to_token_at_least"
-	mToTokenAtMost    = "admission_to_token_at_most"
-	mSeats            = "seats"
-	mReservation      = "reservation"
-	mPayment          = "payment"
-	mOutcome          = "payment_outcome"
-	mOwnLag           = "own_lag"
+	mJoin              = "join"
+	mConnect           = "connect"
+	mFirstPosition     = "first_position"
+	mPositionAge       = "position_age"
+	mPositionAgeFront  = "position_age_front"
+	mPositionAgePolled = "position_age_polled"
+	mToToken           = "admission_to_token"
+	mToTokenPolled     = "admission_to_token_polled"
+	mToTokenAtLeast    = "admission_to_token_at_least"
+	mToTokenAtMost     = "admission_to_token_at_most"
+	mSeats             = "seats"
+	mReservation       = "reservation"
+	mPayment           = "payment"
+	mOutcome           = "payment_outcome"
+	mOwnLag            = "own_lag"
 )
 
 // metrics is the order in which they are shown.
 var metrics = []string{
-	mJoin, mConnect, mFirstPosition, mPositionAge, mPositionAgeFront, mToToken,
+	mJoin, mConnect, mFirstPosition, mPositionAge, mPositionAgeFront, mPositionAgePolled, mToToken, mToTokenPolled,
 	mToTokenAtLeast, mToTokenAtMost, mSeats, mReservation, mPayment, mOutcome, mOwnLag,
 }
 

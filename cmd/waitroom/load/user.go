@@ -20,6 +20,7 @@ type user struct {
 	token  string        // entry token
 	link   link
 	screen screen
+	tab    *tab // the second one, if there is one
 	fact   fact
 }
 
@@ -41,12 +42,13 @@ var (
 
 func (w *worker) newUser(i int, due time.Duration) *user {
 	h, rng := w.spec.Config.Crowd.habits(i, w.spec.Config.Checks.Sample)
-	return &user{worker: w, habits: h, rng: rng, due: due, target: i / w.spec.Config.Workers, fact: fact{User: i}}
+	return &user{worker: w, habits: h, rng: rng, due: due, target: i / w.spec.Config.Workers, fact: fact{User: i, Polled: h.kind == polls}}
 }
 
 // done leaves the user's fact in the books.
 func (u *user) done(end string) {
 	u.fact.End = end
+	u.tab.end()
 	if u.link.sock != nil {
 		u.link.sock.farewell()
 	}
@@ -93,8 +95,12 @@ func (u *user) join(ctx context.Context) bool {
 			return u.broken("join", a)
 		}
 	case http.StatusForbidden:
-		u.live.refused.Add(1)
 		u.refusal(a.code(), "join")
+		if code := a.code(); code == "challenge_required" || code == "challenge_failed" {
+			u.live.failed.Add(1) // a person who is taken for a bot is not served
+			return false
+		}
+		u.live.refused.Add(1)
 		return false
 	default:
 		return u.broken("join", a)
@@ -125,17 +131,20 @@ func (u *user) broken(deed string, a answer) bool {
 // wait follows the line until the user is admitted: then it returns "". Otherwise it
 // says how the wait ended.
 func (u *user) wait(ctx context.Context) string {
-	goAway := u.clock.now() + 1_000_000 + u.rng.Int64N(2_000_000)
+	deeds := u.deeds()
 	for u.token == "" {
 		until := u.limit
-		if u.away {
-			until = u.spec.Start.Add(time.Duration(goAway) * time.Microsecond)
+		if len(deeds) > 0 && deeds[0].at.Before(until) {
+			until = deeds[0].at
 		}
 		m, err := u.next(ctx, until)
 		switch {
-		case errors.Is(err, errEnough) && u.away && time.Now().Before(u.limit):
-			u.away = false
-			u.loseNetwork()
+		case errors.Is(err, errEnough) && len(deeds) > 0 && time.Now().Before(u.limit):
+			next := deeds[0]
+			deeds = deeds[1:]
+			if end := next.do(ctx); end != "" {
+				return end
+			}
 		case errors.Is(err, errEnough):
 			u.gap()
 			return u.stillWaiting(ctx)
@@ -148,7 +157,9 @@ func (u *user) wait(ctx context.Context) string {
 			u.gap()
 			return endWaiting
 		case m.Type == typePosition:
-			u.fact.Waiting = u.clock.now()
+			if u.kind != polls { // who asked knows what was true when asking
+				u.fact.Waiting = u.clock.now()
+			}
 			u.show(m.Position)
 			u.probePlace(ctx)
 		case m.Type == typeEvent && m.State == "closed":
@@ -165,15 +176,6 @@ func (u *user) ended() string {
 	u.live.failed.Add(1)
 	u.serverFault("place_ended", "user %d: entry %s ended while its user waited", u.fact.User, u.fact.Entry)
 	return endGone
-}
-
-// loseNetwork drops the socket without a word, for less than any sensible grace.
-func (u *user) loseNetwork() {
-	u.link.drop()
-	u.link.backAt = time.Now().Add(time.Second + time.Duration(u.rng.Int64N(int64(4*time.Second))))
-	u.screen.shown = 0 // an old position is the user's own doing now
-	u.fact.Prompt = false
-	u.link.absent = true
 }
 
 // show puts a position on the screen: it is at least 1 and never grows. What another
@@ -201,6 +203,10 @@ func (u *user) gap() {
 		return
 	}
 	age := time.Duration(u.clock.now()-s.shown) * time.Microsecond
+	if u.kind == polls { // how often they ask is what the service tells them
+		u.hist.record(mPositionAgePolled, age)
+		return
+	}
 	u.hist.record(mPositionAge, age)
 	if s.position <= 1000 {
 		u.hist.record(mPositionAgeFront, age)
@@ -221,6 +227,7 @@ func (u *user) admit(t turn, prompt bool) {
 	u.tally.check(promiseGrant, err == nil, "user %d, entry %s: entry token: %v", u.fact.User, u.fact.Entry, err)
 	u.gap()
 	u.token = t.token
+	u.tab.tell(t.token)
 	u.fact.Admitted, u.fact.IAT, u.fact.JTI = now, p.claims.IAT, p.claims.JTI
 	u.fact.Expires, u.fact.Prompt = t.expires.UnixMilli(), prompt
 	if t.at.Unix() == p.claims.IAT {
@@ -251,6 +258,7 @@ func (u *user) leave(ctx context.Context) string {
 	case err != nil:
 	case a.status == http.StatusNoContent:
 		u.live.left.Add(1)
+		u.fact.LeftOK = true
 	default:
 		u.broken("leave", a)
 	}

@@ -32,7 +32,7 @@ type watcher struct {
 
 func newWatcher(c Config) *watcher {
 	return &watcher{
-		client: newClient(c.Targets, &dialer{}, 2), config: c,
+		client: newClient(c, &dialer{}, 2), config: c,
 		limits: limits{fifo: true, burst: c.Checks.Burst, maxActive: c.Checks.MaxActive, perUser: c.Checks.PerUser},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type worker struct {
 	clock  clock
 	limit  time.Time
 	client *client
+	bots   *client // the bots' own, so that people's calls never wait for theirs
 	dialer *dialer
 	crew   *crew
 	shop   *shop
@@ -43,11 +45,14 @@ type books struct {
 	facts    []fact
 	kept     []kept
 	keys     keySet
+	botted   Bots
+	notes    []string
 }
 
 // counters are Counts while they move.
 type counters struct {
 	arrived, joined, waiting, admitted, entered, bought, soldOut, unpaid, left, refused, failed,
+	leftLine, reloads, tabs, deaf, polls, notModified,
 	calls, messages, positions, reconnects atomic.Int64
 }
 
@@ -94,7 +99,7 @@ func newWorker(s spec, out io.Writer) *worker {
 	d := newDialer(s.Worker, mine, c.Targets)
 	return &worker{
 		spec: s, clock: newClock(s.Start), limit: s.Start.Add(c.Limit),
-		dialer: d, client: newClient(c.Targets, d, c.Connections),
+		dialer: d, client: newClient(c, d, c.Connections), bots: newClient(c, d, botConnections),
 		crew: newCrew(c.Connections), shop: &shop{}, out: newLines(out),
 		books: &books{hist: newHistograms(), tally: newTally()},
 	}
@@ -115,13 +120,18 @@ func (w *worker) run(ctx context.Context) error {
 	w.crew.end()
 	crew.Wait()
 	w.client.http.CloseIdleConnections()
+	w.bots.http.CloseIdleConnections()
 	return w.report()
 }
 
-// bring starts each user at its moment and waits until all are done.
+// bring starts each user at its moment and waits until all are done. Those who wait
+// for nothing, bots and the deaf, end when the others are done.
 func (w *worker) bring(ctx context.Context) {
-	var users sync.WaitGroup
+	var users, idle sync.WaitGroup
+	meanwhile, stop := context.WithCancel(ctx)
 	defer w.probes.Wait() // after the users, who start them
+	defer idle.Wait()
+	defer stop()
 	defer users.Wait()
 	c := w.spec.Config
 	for i := w.spec.Worker; i < c.Crowd.Users; i += c.Workers {
@@ -129,11 +139,19 @@ func (w *worker) bring(ctx context.Context) {
 		if pause(ctx, time.Until(w.spec.Start.Add(due))) != nil {
 			return
 		}
+		u := w.newUser(i, due)
+		if u.kind == bot {
+			idle.Go(func() { w.loop(meanwhile, i) })
+			continue
+		}
 		w.live.arrived.Add(1)
 		users.Go(func() {
-			u := w.newUser(i, due)
-			if !u.join(ctx) {
+			switch joined := u.join(ctx); {
+			case !joined:
 				u.done(endGone)
+				return
+			case u.kind == deaf:
+				idle.Go(func() { u.done(u.sitDeaf(meanwhile)) })
 				return
 			}
 			// Joining needs a deep stack, waiting does not: a fresh goroutine halves what
@@ -189,6 +207,8 @@ func (w *worker) counts() Counts {
 		SoldOut: l.soldOut.Load(), Unpaid: l.unpaid.Load(), Left: l.left.Load(),
 		Refused: l.refused.Load(), Failed: l.failed.Load(), Calls: l.calls.Load(),
 		Messages: l.messages.Load(), Reconnects: l.reconnects.Load(),
+		LeftLine: l.leftLine.Load(), Reloads: l.reloads.Load(), Tabs: l.tabs.Load(), Deaf: l.deaf.Load(),
+		Polls: l.polls.Load(), NotModified: l.notModified.Load(),
 		ServerErrors: server, OwnErrors: own,
 	}
 }
@@ -218,6 +238,15 @@ func (w *worker) serverFault(kind, format string, args ...any) {
 	w.server.count(kind, fmt.Sprintf(format, args...))
 }
 
+// note says once what could not be judged.
+func (w *worker) note(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.notes, text) {
+		w.notes = append(w.notes, text)
+	}
+}
+
 func (w *worker) refusal(code, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,6 +271,7 @@ func (w *worker) report() error {
 	return w.out.write(line{Result: &result{
 		Counts: w.counts(), Histograms: hist, Verdicts: w.tally.verdicts(),
 		Server: w.server, Own: w.own, Refusals: w.refusals, PeakRSS: peakRSS(),
+		Bots: w.botted, Notes: w.notes,
 	}})
 }
 
