@@ -58,8 +58,10 @@ type Deps struct {
 	Sources []Source
 	// Bulletin tells the nodes that stand by what the leader decides; nil tells nobody.
 	Bulletin *Bulletin
-	Log      *zap.Logger
-	Metrics  prometheus.Registerer
+	// Notary seals the admission logs; nil leaves them unsealed.
+	Notary  *Notary
+	Log     *zap.Logger
+	Metrics prometheus.Registerer
 }
 
 // Controller lets people in: on the node that leads, tick by tick, and for each

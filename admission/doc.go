@@ -24,6 +24,8 @@
 //     larger fence, which the promote script checks.
 //   - stand by: what every other node does, one try a tick.
 //   - pass: a verified entry token.
+//   - leaf, head: what the admission log is made of; package ledger has its words. The
+//     notary of the node that leads seals the logs.
 //
 // # What is decided how
 //
@@ -60,4 +62,7 @@
 //     on by its own clock; one that cannot know it is refused by the fence and
 //     steps down.
 //  11. An event whose calls hang keeps no other one waiting.
+//  12. Everybody who is let in stands in the admission log once, and its signed head
+//     covers them within two seconds, whoever led and whatever crashed (package
+//     ledger says how).
 package admission

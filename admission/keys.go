@@ -78,6 +78,13 @@ func (k *Keys) KIDs() []string {
 	return kids
 }
 
+// KID is the name of the key that signs.
+func (k *Keys) KID() string { return k.signing[0].kid }
+
+// Sign is the signature of the signing key. The text must begin with something that
+// no other use of the key begins with: a token's always begins with "eyJ".
+func (k *Keys) Sign(text []byte) []byte { return ed25519.Sign(k.signing[0].private, text) }
+
 // equal reports whether both hold the same secrets in the same order.
 func (k *Keys) equal(o *Keys) bool {
 	return slices.EqualFunc(k.signing, o.signing, func(a, b signingKey) bool { return a.private.Equal(b.private) }) &&

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/waitroom-dev/waitroom/admission/ledger"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -35,6 +36,8 @@ type Standing struct {
 	// Waiting and Inside are the line's counts then, and At is the store's time.
 	Waiting, Inside int64
 	At              time.Time
+	// Head is the newest sealed head of the admission log; nil before there is one.
+	Head *ledger.Head
 }
 
 // standingJSON is a Standing on its way through the store. Usage is absent when
@@ -53,6 +56,7 @@ type standingJSON struct {
 	Waiting  int64            `json:"waiting"`
 	Inside   int64            `json:"inside"`
 	At       string           `json:"at"`
+	Head     *ledger.Head     `json:"log,omitempty"`
 }
 
 // stampFormat is how times are written outside: UTC, with milliseconds.
@@ -62,7 +66,7 @@ const stampFormat = "2006-01-02T15:04:05.000Z"
 func (s Standing) MarshalJSON() ([]byte, error) {
 	j := standingJSON{
 		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Given: s.Given, Held: s.Held,
-		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat),
+		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat), Head: s.Head,
 	}
 	if !math.IsNaN(s.Usage) {
 		j.Usage = &s.Usage
@@ -83,7 +87,7 @@ func (s *Standing) UnmarshalJSON(b []byte) error {
 	*s = Standing{
 		Decision: Decision{N: j.N, RatePerS: j.RatePerS, Reason: j.Reason, Usage: math.NaN()},
 		Event:    j.Event, Load: j.Load, Given: j.Given, Held: j.Held,
-		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at,
+		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at, Head: j.Head,
 	}
 	if j.Usage != nil {
 		s.Usage = *j.Usage

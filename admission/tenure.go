@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/waitroom-dev/waitroom/admission/ledger"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -37,6 +38,11 @@ type run struct {
 	event  atomic.Pointer[waitroom.Event] // as of the last refresh
 	cancel context.CancelFunc
 	gone   atomic.Bool // the event is no more
+	head   atomic.Pointer[ledger.Head]
+
+	// Of the sealing loop alone:
+	sealed   bool  // in this term
+	sealedAt int64 // how many had been let in by then
 
 	// Of the promoting loop alone:
 	state    State
@@ -96,6 +102,9 @@ func (t *tenure) follow(ctx context.Context, ev *waitroom.Event) *run {
 	r.event.Store(ev)
 	t.runs[ev.ID] = r
 	t.running.Go(func() { _ = every(ctx, t.cfg.Tick, r.sweep) })
+	if t.deps.Notary != nil {
+		t.running.Go(func() { _ = every(ctx, sealEvery, r.seal) })
+	}
 	t.running.Go(func() {
 		_ = every(ctx, t.cfg.Tick, r.promote)
 		if r.gone.Load() {
@@ -135,7 +144,7 @@ func (r *run) promote(ctx context.Context) {
 	r.state, r.unserved = state, 0
 	s := Standing{
 		Event: ev.ID, Decision: d, Load: load.detail, Fence: r.term.Fence, Leader: r.cfg.Node,
-		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now,
+		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now, Head: r.head.Load(),
 	}
 	if d.N > 0 && ev.Waiting > 0 {
 		s = r.call(ctx, s)
@@ -161,7 +170,10 @@ func (r *run) call(ctx context.Context, s Standing) Standing {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	begun := time.Now()
-	p, err := r.deps.Line.Promote(call, waitroom.PromoteRequest{Event: r.id, Fence: r.term.Fence, N: s.N})
+	p, err := r.deps.Line.Promote(call, waitroom.PromoteRequest{
+		Event: r.id, Fence: r.term.Fence, N: s.N,
+		Why: waitroom.Why{RatePerS: s.RatePerS, Reason: s.Reason, Usage: s.Usage},
+	})
 	r.metrics.promote.Observe(time.Since(begun).Seconds())
 	if errors.Is(err, waitroom.ErrFenced) {
 		r.log.Warn("fenced off", zap.String("event", string(r.id)), zap.Int64("fence", r.term.Fence))
@@ -221,6 +233,27 @@ func (r *run) sweep(ctx context.Context) {
 		r.metrics.failed.WithLabelValues("sweep").Inc()
 	}
 	r.metrics.swept.Add(float64(swept.Departed + swept.Ended))
+}
+
+// sealEvery is how often a log is sealed in which something may have happened.
+const sealEvery = time.Second
+
+// seal signs the end of the event's log, when people were let in since.
+func (r *run) seal(ctx context.Context) {
+	admitted := r.event.Load().Admitted
+	if r.sealed && admitted == r.sealedAt {
+		return
+	}
+	head, err := r.deps.Notary.Seal(ctx, r.id)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, waitroom.ErrNoEvent) {
+			r.metrics.failed.WithLabelValues("seal").Inc()
+			r.log.Warn("log not sealed", zap.String("event", string(r.id)), zap.Error(err))
+		}
+		return
+	}
+	r.sealed, r.sealedAt = true, admitted
+	r.head.Store(&head)
 }
 
 // limits are what the law needs of an event's settings.

@@ -111,11 +111,11 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
-	here := []string{l.keys.issued(id)} // its archive stays until a database has it
+	more := []string{l.keys.log(id), l.keys.seals(id), l.keys.issued(id)} // its archive stays until a database has it
 	for _, n := range nodes {
-		here = append(here, l.keys.here(id, n))
+		more = append(more, l.keys.here(id, n))
 	}
-	if _, err := l.call(ctx, scriptDelete, id, here, newID(), by); err != nil {
+	if _, err := l.call(ctx, scriptDelete, id, more, newID(), by); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
 	l.forget(id)

@@ -31,6 +31,8 @@ func (k keys) audit(e EventID) string   { return k.of(e, "audit") }   // stream 
 func (k keys) issued(e EventID) string  { return k.of(e, "issued") }  // hash: entry → "rank jti seq admitted_ms claim_ms subject" (mode instant only)
 func (k keys) archive(e EventID) string { return k.of(e, "archive") } // stream: tokens given out that no database has yet
 func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: what a deleted event leaves behind
+func (k keys) log(e EventID) string     { return k.of(e, "log") }     // list: the admission log's leaves, oldest first
+func (k keys) seals(e EventID) string   { return k.of(e, "seals") }   // hash: the log's sealed head, where it begins, its marks
 
 // here is the set of entries whose sockets a node holds.
 func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node) }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,32 @@ type PromoteRequest struct {
 	// comes on top, once. One call lets in 5,000 at most, and leaves the rest of a
 	// larger burst to the next.
 	N int
+	// Why is what the admission log says of N.
+	Why Why
+}
+
+// Why is how a number came about, for the admission log.
+type Why struct {
+	// RatePerS is the rate that was decided on, people a second.
+	RatePerS float64
+	// Reason is a word of a-z and _, at most 32; anything else is written as none.
+	Reason string
+	// Usage is the load that it was decided by, 0 to 1; NaN is unknown.
+	Usage float64
+}
+
+// args are the fields as the log writes them.
+func (w Why) args() []any {
+	usage, reason := "-", "-"
+	if w.Usage >= 0 && w.Usage <= 1 {
+		usage = strconv.FormatFloat(w.Usage, 'f', 3, 64)
+	}
+	word := func(c rune) bool { return (c < 'a' || c > 'z') && c != '_' }
+	if w.Reason != "" && len(w.Reason) <= 32 && strings.IndexFunc(w.Reason, word) < 0 {
+		reason = w.Reason
+	}
+	rate := math.Max(0, math.Round(w.RatePerS*1000)/1000)
+	return []any{strconv.FormatFloat(rate, 'f', -1, 64), reason, usage}
 }
 
 // Promotion is what a promote did, and the line as it is after it.
@@ -42,7 +70,8 @@ const mostGrants = 5000
 // Promotion still tells the line's state), ErrNoEvent, ErrUnavailable.
 func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
 	n := max(0, min(req.N, mostGrants))
-	r, err := l.call(ctx, scriptPromote, req.Event, nil, req.Fence, n, newID(), mostGrants)
+	args := append([]any{req.Fence, n, newID(), mostGrants}, req.Why.args()...)
+	r, err := l.call(ctx, scriptPromote, req.Event, []string{l.keys.log(req.Event)}, args...)
 	if err == nil {
 		err = r.want(6)
 	}
@@ -86,7 +115,7 @@ func (l *Line) Admit(ctx context.Context, event EventID, req AdmitRequest) ([]Gr
 		return nil, &InvalidError{Fields: []FieldError{{Field: "count", Detail: fmt.Sprintf("give a count of 1 to %d, or an entry_id", mostGrants)}}}
 	}
 	id := cmp.Or(req.RequestID, newID())
-	r, err := l.call(ctx, scriptAdmit, event, nil, id, req.Count, string(req.Entry), req.By, newID())
+	r, err := l.call(ctx, scriptAdmit, event, []string{l.keys.log(event)}, id, req.Count, string(req.Entry), req.By, newID())
 	if err != nil {
 		return nil, fmt.Errorf("admit in %s: %w", event, err)
 	}

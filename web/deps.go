@@ -75,6 +75,14 @@ type Load interface {
 	Report(ctx context.Context, event waitroom.EventID, usage float64) error
 }
 
+// AdmissionLog is who was let in and why, sealed for anybody to check.
+type AdmissionLog interface {
+	// Page is a page of the log as JSON; full when it will not grow any more.
+	Page(ctx context.Context, event waitroom.EventID, from int64, most int) (page []byte, full bool, err error)
+	// Head is the newest sealed head as JSON, from memory; false before there is one.
+	Head(event waitroom.EventID) ([]byte, bool)
+}
+
 // Sample tells an operator how an event does right now, as one JSON object.
 type Sample func(ctx context.Context, event waitroom.EventID) ([]byte, error)
 
@@ -104,6 +112,8 @@ type Deps struct {
 	// Books may be nil on a node without the database; its call is then an unknown route.
 	Books Books
 	Load  Load
+	// AdmissionLog may be nil: nothing is published then, and its call is an unknown route.
+	AdmissionLog AdmissionLog
 	// Limiter may be nil: nobody is limited.
 	Limiter Limiter
 	Sample  Sample

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
@@ -84,3 +85,15 @@ func (o *fakeOperations) Revoke(_ context.Context, id waitroom.EventID, jti, _ s
 func (o *fakeOperations) Audit(_ context.Context, _ waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error) {
 	return []waitroom.AuditRecord{{ID: "1-0", At: testNow, By: byOperator, What: "patch", Before: after, After: string(rune('0' + limit%10))}}, o.err
 }
+
+// fakeAdmissionLog has two pages: the first is full.
+type fakeAdmissionLog struct{}
+
+func (fakeAdmissionLog) Page(_ context.Context, id waitroom.EventID, from int64, most int) (page []byte, full bool, err error) {
+	if id != "demo" {
+		return nil, false, waitroom.ErrNoEvent
+	}
+	return fmt.Appendf(nil, `{"from":%d,"most":%d}`, from, most), from == 0, nil
+}
+
+func (fakeAdmissionLog) Head(waitroom.EventID) ([]byte, bool) { return []byte(`{"n":7}`), true }

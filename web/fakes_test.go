@@ -324,8 +324,8 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 	}
 	deps := Deps{
 		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Load: r.load, Hub: fakeHub{},
-		Sample: func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
-		Pages:  testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
+		Sample:       func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
+		AdmissionLog: fakeAdmissionLog{}, Pages: testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
 	}
 	for _, f := range change {
 		f(&cfg, &deps)

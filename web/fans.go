@@ -35,6 +35,9 @@ type eventBody struct {
 	RatePerS     float64          `json:"rate_per_s"`
 	SeatsLeft    *int64           `json:"seats_left,omitempty"`
 	Message      string           `json:"message,omitempty"`
+	// Log is the signed head of the admission log, so that whoever reads the event
+	// can hold the service to it.
+	Log json.RawMessage `json:"log,omitempty"`
 }
 
 // event answers what everybody may know, from memory.
@@ -47,10 +50,14 @@ func (s *Server) event(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	var head json.RawMessage
+	if s.deps.AdmissionLog != nil {
+		head, _ = s.deps.AdmissionLog.Head(id)
+	}
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message,
+		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Log: head,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)

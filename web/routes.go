@@ -38,6 +38,9 @@ func (s *Server) routes(e *echo.Echo) {
 
 	// Fans.
 	get("/v1/events/:event", s.event)
+	if s.deps.AdmissionLog != nil {
+		get("/v1/events/:event/log", s.admissionLog)
+	}
 	e.POST("/v1/events/:event/entries", s.limited(limit.Join, s.join))
 	get("/v1/events/:event/entries/me", s.limited(limit.Poll, s.me))
 	e.DELETE("/v1/events/:event/entries/me", s.leave)

@@ -103,6 +103,7 @@ func newRootCommand() *cobra.Command {
 		newKeysCommand(),
 		newMigrateCommand(),
 		newAuditCommand(),
+		newVerifyCommand(),
 		newSandboxCommand(),
 	)
 	return root

@@ -47,6 +47,7 @@ type service struct {
 	view       *waitroom.View
 	hub        *hub.Hub
 	controller *admission.Controller
+	notary     *admission.Notary
 	board      *admission.PoolBoard
 	reports    *admission.Reports
 	db         *ticket.DB
@@ -255,13 +256,23 @@ func (s *service) buildAdmission(context.Context) error {
 	if !s.cfg.has(roleAdmission) {
 		leadership = bystander{}
 	}
+	s.notary = admission.NewNotary(s.line, s.keys)
 	s.controller, err = admission.New(admission.Config{Node: s.node}, admission.Deps{
 		Line: s.line, Leadership: leadership, Sources: []admission.Source{s.board, s.reports},
-		Bulletin: admission.NewBulletin(s.rdb, keyPrefix), Log: s.log, Metrics: s.metrics,
+		Bulletin: admission.NewBulletin(s.rdb, keyPrefix), Notary: s.notary, Log: s.log, Metrics: s.metrics,
 	})
 	s.front = append(s.front, s.controller.Run)
 	return err
 }
+
+// publicLog is the admission log as everybody may read it.
+type publicLog struct {
+	*admission.Notary
+	controller *admission.Controller
+}
+
+// Head is the newest head that this node has heard of.
+func (l publicLog) Head(event waitroom.EventID) ([]byte, bool) { return l.controller.Head(event) }
 
 // bystander never leads: the process has not the role.
 type bystander struct{}
@@ -274,7 +285,8 @@ func (bystander) Run(ctx context.Context, _ func(context.Context, admission.Term
 
 func (s *service) buildWeb(listener net.Listener) error {
 	deps := web.Deps{
-		Line: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports, Sample: s.sample, Hub: s.hub,
+		Line: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports,
+		AdmissionLog: publicLog{s.notary, s.controller}, Sample: s.sample, Hub: s.hub,
 		Pages: pages.Files(), Ready: []web.Check{{Name: "store", Ping: s.line.Ping}},
 		Listener: listener, Log: s.log, Registerer: s.metrics, Gatherer: s.metrics,
 	}

@@ -1,5 +1,5 @@
 -- admit: an operator lets people in by hand: outside the rate, inside max_active.
--- KEYS: as common.lua says.
+-- KEYS: as common.lua says, then 15 log
 -- ARGV: 1 request id  2 count (0 with an entry)  3 entry (empty with a count)  4 by
 --   5 what the jtis begin with, never used before
 -- Reply: {"ok", lines} as promote's; an entry that has a grant already is answered with it;
@@ -42,5 +42,6 @@ if #picked > 0 then
   lines = grant(picked, ARGV[5])
   remember('deed', id, lines)
   log(by, 'admit', '', lines)
+  leaf(KEYS[15], 'h', '0 ' .. int(math.max(1, count)) .. ' 0 0', {'0', 'by_hand', '-'}, '', picked)
 end
 return answer('ok', lines)

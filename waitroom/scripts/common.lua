@@ -234,6 +234,39 @@ local function grant(picked, id)
   return table.concat(lines, '\n')
 end
 
+-- runs writes rising sequences briefly: the first, then for each run of neighbours
+-- how far it begins behind the end of the run before ("+2"); "*n" is for n of them.
+local function runs(picked)
+  local out, last, n = {}, nil, 0
+  local function close()
+    if n > 1 then out[#out] = out[#out] .. '*' .. n end
+  end
+  for i = 2, #picked, 2 do
+    local seq = tonumber(picked[i])
+    if last and seq == last + 1 then
+      n = n + 1
+    else
+      close()
+      out[#out + 1] = last and '+' .. int(seq - last) or int(seq)
+      n = 1
+    end
+    last = seq
+  end
+  close()
+  return table.concat(out, ',')
+end
+
+-- leaf adds to the admission log (key) who was let in just now, and why so many. It
+-- is written in the same script as the grants, so that there is one for each
+-- exactly. Its parts, with blanks between, "-" for nothing:
+--   kind (r: by the rate, h: by hand, p: passed through)  ms  lane  fence
+--   asked for  of the opening's burst  kept (how many of the first came back late)
+--   rate decided  reason  what held the rest back  usage  sequences, as runs writes them
+local function leaf(key, kind, parts, why, held, picked)
+  if held == '' then held = '-' end
+  call('RPUSH', key, table.concat({kind, int(E.now), '-', parts, why[1], why[2], held, why[3], runs(picked)}, ' '))
+end
+
 -- known is where an entry stands, by what the store knows and by the sequence of
 -- its receipt (0: none). Somebody who waits and is away gets a new grace, never a
 -- shorter one: who asks with a subject does not say that it is a phone. A place

@@ -1,7 +1,8 @@
 -- promote: the first n of the line get grants, as far as the cap allows.
--- KEYS: as common.lua says.
+-- KEYS: as common.lua says, then 15 log
 -- ARGV: 1 fence  2 n (of this tick; the opening's burst comes on top)  3 request id,
 --   never used before  4 the most to let in by one call
+--   5 the rate  6 the reason  7 the usage that n was decided by, for the log
 -- Reply: {outcome, lines, state, waiting, inside, rate, now}
 --   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
 --   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing
@@ -19,7 +20,7 @@ local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accr
 if not load() then return {'no_event'} end
 local fence, n, id, most_grants = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
-local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window')
+local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window', 'top')
 local rate, max_active = tonumber(m[2]), tonumber(m[3])
 
 local function answer(outcome, lines)
@@ -70,9 +71,15 @@ end
 
 local lines = ''
 if take > 0 then
-  lines = grant(call('ZRANGE', LINE, 0, take - 1, 'WITHSCORES'), id)
+  local picked = call('ZRANGE', LINE, 0, take - 1, 'WITHSCORES')
+  lines = grant(picked, id)
   remember('tick', id, lines)
   local bursting = math.min(take, burst)
+  -- Who stands below somebody who went before came back late: the store had lost the place.
+  local top, kept = tonumber(m[7] or '0'), 0
+  while 2 * kept < #picked and tonumber(picked[2 * kept + 2]) < top do kept = kept + 1 end
+  call('HSET', META, 'top', int(math.max(top, tonumber(picked[#picked]))))
+  leaf(KEYS[15], 'r', table.concat({int(fence), int(n), int(bursting), int(kept)}, ' '), {ARGV[5], ARGV[6], ARGV[7]}, outcome, picked)
   if bursting > 0 then call('HSET', META, 'burst_left', E.burst_left - bursting) end
   local counted = take - bursting
   tokens = tokens - counted
