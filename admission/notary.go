@@ -48,13 +48,14 @@ func NewNotary(book Book, keys *Keys) *Notary {
 func (n *Notary) Seal(ctx context.Context, event waitroom.EventID) (ledger.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	at, p, err := n.stand(ctx, event)
+	at, err := n.stand(ctx, event)
 	if err != nil {
 		return ledger.Head{}, err
 	}
 	for {
 		most := min(n.page, n.step-at.N%n.step)
-		if p, err = n.book.Log(ctx, event, at.N, int(most)); err != nil {
+		p, err := n.book.Log(ctx, event, at.N, int(most))
+		if err != nil {
 			return ledger.Head{}, err
 		}
 		if p.Chain != at.Chain || p.From != at.N {
@@ -82,23 +83,23 @@ func (n *Notary) Seal(ctx context.Context, event waitroom.EventID) (ledger.Head,
 }
 
 // stand is the sealed head as it is, or the start of the chain.
-func (n *Notary) stand(ctx context.Context, event waitroom.EventID) (ledger.Head, waitroom.LogPage, error) {
+func (n *Notary) stand(ctx context.Context, event waitroom.EventID) (ledger.Head, error) {
 	p, err := n.book.Log(ctx, event, 0, 0)
 	if err != nil {
-		return ledger.Head{}, p, err
+		return ledger.Head{}, err
 	}
 	if p.Head != "" {
 		h, err := ledger.DecodeHead(string(event), p.Chain, p.Head)
 		if err != nil {
-			return h, p, fmt.Errorf("log of %s: %w", event, err)
+			return h, fmt.Errorf("log of %s: %w", event, err)
 		}
-		return h, p, nil
+		return h, nil
 	}
 	h := ledger.Head{Event: string(event), Chain: p.Chain, N: p.First, Hash: ledger.Start(string(event), p.Chain)}
 	if p.First > 0 {
-		return h, p, fmt.Errorf("log of %s: cut, and without a head", event)
+		return h, fmt.Errorf("log of %s: cut, and without a head", event)
 	}
-	return h, p, nil
+	return h, nil
 }
 
 // logBody is a page of the log as everybody may read it.

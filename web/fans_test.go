@@ -35,6 +35,7 @@ func TestEventIsCacheableAndItsETagIgnoresNow(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"id": "demo", "name": "Demo", "mode": "queue", "order": "fifo", "state": "open", "opens_at": "2026-05-01T12:00:00.000Z",
 		"waiting": 5.0, "rate_per_s": 20.0, "seats_left": 7.0, "now": "2026-05-01T12:00:00.250Z",
+		"log": map[string]any{"n": 7.0}, // the signed head of the admission log
 	}, fieldsOf(t, w))
 	require.Equal(t, "public, max-age=1", w.Header().Get("Cache-Control"))
 	require.Empty(t, w.Header().Values("Set-Cookie"))
