@@ -137,7 +137,7 @@ func (l *Line) foldArchive(ctx context.Context, event EventID) error {
 
 // listArchive puts an event on the list, where its tokens are to be archived.
 func (l *Line) listArchive(ctx context.Context, s Settings) error {
-	if s.Mode != modeInstant {
+	if s.Mode != ModeInstant {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)

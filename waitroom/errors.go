@@ -64,7 +64,7 @@ func (e *ExhaustedError) Error() string {
 }
 
 // Is makes it an ErrExhausted.
-func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted } //nolint:errorlint // a sentinel is compared
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
 // FieldError says which field of a request or configuration is wrong, and what
 // would be right.

@@ -84,10 +84,11 @@ var (
 	currencies = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-const (
-	modeInstant   = "instant"
-	returnsUnused = "unused"
-)
+// ModeInstant is the mode of an event that has no line: whoever asks has a token or
+// a refusal at once.
+const ModeInstant = "instant"
+
+const returnsUnused = "unused"
 
 const (
 	mostRate  = 100_000
@@ -103,7 +104,7 @@ func (s Settings) faults() []FieldError {
 	}
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
-	d.choice("mode", s.Mode, []string{"queue", modeInstant}, []string{"buffered"})
+	d.choice("mode", s.Mode, []string{"queue", ModeInstant}, []string{"buffered"})
 	d.choice("order", s.Order, []string{"fifo"}, []string{"draw"})
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
 	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
@@ -137,10 +138,10 @@ func (s Settings) quotaFaults(d *decoder) {
 		d.fault("quota.factor", "must be above 0 and at most %d", mostFactor)
 	}
 	d.choice("quota.returns", s.Quota.Returns, []string{returnsUnused, "never"}, nil)
-	if s.Mode == modeInstant && s.stock() == 0 {
+	if s.Mode == ModeInstant && s.stock() == 0 {
 		d.fault("tickets.kind", "mode instant needs a stock to make its quota of")
 	}
-	if s.Mode != modeInstant && s.Durable {
+	if s.Mode != ModeInstant && s.Durable {
 		d.fault("durable", "is for mode instant")
 	}
 }

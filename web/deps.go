@@ -25,6 +25,7 @@ type Line interface {
 	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
 	Complete(ctx context.Context, event waitroom.EventID, jti string) error
 	Use(ctx context.Context, event waitroom.EventID, jti, id string) error
+	Issue(ctx context.Context, req waitroom.IssueRequest) (waitroom.Issued, error)
 }
 
 // Operations are what operators do with events.

@@ -27,8 +27,6 @@ var (
 	ErrChallengeFailed = errors.New("challenge failed")
 	// ErrNotEligible: it is not this person's window.
 	ErrNotEligible = errors.New("not eligible")
-	// ErrExhausted: no token is left, but some may come back.
-	ErrExhausted = errors.New("exhausted")
 	// ErrTimetableClash: two of the chosen courses meet at the same time.
 	ErrTimetableClash = errors.New("timetable clash")
 
@@ -66,7 +64,7 @@ var refusals = []refusal{
 	{ErrChallengeRequired, http.StatusForbidden, "challenge_required", "a challenge must be solved first", 0},
 	{ErrChallengeFailed, http.StatusForbidden, "challenge_failed", "the challenge was not solved", 0},
 	{ErrRateLimited, http.StatusTooManyRequests, "rate_limited", "too many requests", time.Second},
-	{ErrExhausted, http.StatusConflict, "exhausted", "none is left now, but some may come back", 5 * time.Second},
+	{waitroom.ErrExhausted, http.StatusConflict, "exhausted", "none is left now, but some may come back", 5 * time.Second},
 
 	{waitroom.ErrUsed, http.StatusConflict, "token_used", "the token has been used already", 0},
 	{ticket.ErrTokenUsed, http.StatusConflict, "token_used", "the token has bought already", 0},
@@ -77,6 +75,8 @@ var refusals = []refusal{
 	{ErrTimetableClash, http.StatusConflict, "timetable_clash", "two of them meet at the same time", 0},
 	{ticket.ErrContended, http.StatusConflict, "contended", "others were faster each time, but something is left", time.Second},
 	{ticket.ErrNotCancellable, http.StatusConflict, "not_cancellable", "it is paid, or being paid", 0},
+	{waitroom.ErrSoldOut, http.StatusConflict, "sold_out", "nothing is left", 0},
+	{waitroom.ErrWrongMode, http.StatusConflict, "wrong_mode", "the event does not work this way", 0},
 	{ticket.ErrWrongMode, http.StatusConflict, "wrong_mode", "the event does not work this way", 0},
 	{ticket.ErrInProgress, http.StatusConflict, "idempotency_in_progress", "the first call with this key still runs", time.Second},
 	{ticket.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key was used with another body", 0},

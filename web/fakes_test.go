@@ -50,6 +50,7 @@ type fakeLine struct {
 	enter    func(waitroom.Pass) (waitroom.Grant, error)
 	complete func(jti string) error
 	use      func(jti, id string) error
+	issue    func(waitroom.IssueRequest) (waitroom.Issued, error)
 	down     error // what ping answers
 }
 
@@ -117,6 +118,15 @@ func (l *fakeLine) Enter(_ context.Context, event waitroom.EventID, p waitroom.P
 		return waitroom.Grant{}, waitroom.ErrTokenExpired
 	}
 	return annsGrant(event), nil
+}
+
+func (l *fakeLine) Issue(_ context.Context, r waitroom.IssueRequest) (waitroom.Issued, error) {
+	if l.issue != nil {
+		return l.issue(r)
+	}
+	p := annsPlace(r.Event)
+	p.State, p.Grant, p.Created = waitroom.EntryAdmitted, annsGrant(r.Event), r.Receipt == ""
+	return waitroom.Issued{Place: p, Rank: 7}, nil
 }
 
 func (l *fakeLine) Complete(_ context.Context, _ waitroom.EventID, jti string) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
 
-	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -139,6 +138,9 @@ func (s *Server) join(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.modeIs(c.Request().Context(), id, modeQueue); err != nil {
+		return err
+	}
 	place, err := s.deps.Line.Join(c.Request().Context(), req)
 	if err != nil {
 		return s.whenOpen(c, id, err)
@@ -255,21 +257,6 @@ func (s *Server) giveUp(c echo.Context, id waitroom.EventID, entry waitroom.Entr
 		return err
 	}
 	return noContent(c)
-}
-
-// issue belongs to mode instant, which no event of this version has.
-func (s *Server) issue(c echo.Context) error {
-	id, err := eventID(c)
-	if err != nil {
-		return err
-	}
-	if err := optional(c); err != nil {
-		return err
-	}
-	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
-		return err
-	}
-	return ticket.ErrWrongMode
 }
 
 // live hands the connection to the hub, with the bare writer: what the hub takes

@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		"closed":       {call: joining, set: joinFails(waitroom.ErrClosed), status: 403, code: "closed"},
 		"not eligible": {call: joining, set: joinFails(ErrNotEligible), status: 403, code: "not_eligible"},
 		"blocked":      {call: joining, set: joinFails(waitroom.ErrBlocked), status: 403, code: "blocked"},
-		"exhausted":    {call: joining, set: joinFails(ErrExhausted), status: 409, code: "exhausted", retry: "5"},
+		"exhausted":    {call: joining, set: joinFails(waitroom.ErrExhausted), status: 409, code: "exhausted", retry: "5"},
 
 		// Too many; a challenge.
 		"rate limited":                    {call: joining, set: joinFails(ErrRateLimited), status: 429, code: "rate_limited", retry: "1"},

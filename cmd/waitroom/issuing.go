@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/archive"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// buildIssuing makes what stands behind events with mode instant, where this
+// process works: what was given out goes to the database, and the line hears when
+// the last piece is sold.
+func (s *service) buildIssuing(context.Context) error {
+	if s.store == nil || !s.cfg.has(roleWorker) {
+		return nil
+	}
+	archiver, err := archive.NewArchiver(archive.Config{}, archives{s.line}, s.store, s.log, s.metrics)
+	if err != nil {
+		return err
+	}
+	taker := archive.NewStocktaker(suppliedLine{s.line, s.planter.ears}, s.store, s.log)
+	s.back = append(s.back, archiver.Run, taker.Run)
+	return nil
+}
+
+// archives is the line as the archiver sees it.
+type archives struct{ line *waitroom.Line }
+
+var _ archive.Archives = archives{}
+
+func (a archives) Archives(ctx context.Context) ([]string, error) {
+	ids, err := a.line.Archives(ctx)
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	return names, err
+}
+
+func (a archives) Unfiled(ctx context.Context, event string, limit int, idle time.Duration) (archive.Batch, error) {
+	b, err := a.line.Unfiled(ctx, waitroom.EventID(event), limit, idle)
+	batch := archive.Batch{Records: b.Records}
+	for _, g := range b.Given {
+		batch.Tokens = append(batch.Tokens, ticket.IssuedToken{
+			JTI: g.JTI, Rank: g.Rank, Entry: string(g.Entry), Person: g.Subject, IssuedAt: g.AdmittedAt, ExpiresAt: g.ClaimBy,
+		})
+	}
+	return batch, err
+}
+
+func (a archives) Filed(ctx context.Context, event string, records []string) error {
+	return a.line.Filed(ctx, waitroom.EventID(event), records)
+}
+
+// suppliedLine is the line as the stocktaker sees it.
+type suppliedLine struct {
+	line *waitroom.Line
+	ears *ears
+}
+
+var _ archive.Line = suppliedLine{}
+
+// Instant are the events of that mode that this node has heard of.
+func (l suppliedLine) Instant() []string {
+	var names []string
+	for _, ev := range l.ears.events() {
+		if ev.Mode == waitroom.ModeInstant {
+			names = append(names, string(ev.ID))
+		}
+	}
+	return names
+}
+
+func (l suppliedLine) Supply(ctx context.Context, event string, left bool) error {
+	return l.line.Supply(ctx, waitroom.EventID(event), left)
+}
