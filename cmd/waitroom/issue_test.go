@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -36,9 +37,7 @@ type asker struct {
 // instantEvent are the settings of one that gives out n tokens.
 func instantEvent(n int, more facts) facts {
 	f := facts{"mode": "instant", "quota": facts{"factor": 1}, "tickets": facts{"kind": "stock", "stock": n}}
-	for k, v := range more {
-		f[k] = v
-	}
+	maps.Copy(f, more)
 	return f
 }
 
@@ -54,7 +53,7 @@ func (a *asker) ask(ctx context.Context, client *http.Client, url string) (bool,
 	a.tries++
 	res, err := client.Do(req)
 	if err != nil {
-		return false, nil //nolint:nilerr // a connection that is lost is tried again
+		return false, nil
 	}
 	defer func() { _ = res.Body.Close() }()
 	for _, c := range res.Cookies() {
@@ -62,7 +61,7 @@ func (a *asker) ask(ctx context.Context, client *http.Client, url string) (bool,
 	}
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		return false, nil //nolint:nilerr // as above
+		return false, nil
 	}
 	if res.StatusCode == http.StatusServiceUnavailable {
 		return false, nil
