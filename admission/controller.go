@@ -75,6 +75,7 @@ type Controller struct {
 	mu      sync.Mutex // guards the fields below
 	leading bool
 	last    map[waitroom.EventID]Standing
+	heardAt time.Time // when the last bulletin was heard
 }
 
 // New checks the settings; it connects and starts nothing.
@@ -142,11 +143,11 @@ func (c *Controller) Leading() bool {
 func (c *Controller) lead(ctx context.Context, term Term) {
 	ctx, stepDown := context.WithCancelCause(ctx)
 	defer stepDown(nil)
-	c.begin(term)
+	heard := c.begin(term)
 	t := &tenure{
 		Controller: c, term: term, stepDown: stepDown,
 		promoting: semaphore.NewWeighted(c.cfg.Concurrency), sweeping: semaphore.NewWeighted(c.cfg.Concurrency),
-		runs: make(map[waitroom.EventID]*run),
+		runs: make(map[waitroom.EventID]*run), heard: heard,
 	}
 	_ = every(ctx, c.cfg.Tick, t.refresh)
 	for _, r := range t.runs {
@@ -156,14 +157,23 @@ func (c *Controller) lead(ctx context.Context, term Term) {
 	c.end()
 }
 
-func (c *Controller) begin(term Term) {
+// begin is what the leader before was last heard to have decided.
+func (c *Controller) begin(term Term) map[waitroom.EventID]Standing {
 	c.metrics.leading.Set(1)
 	c.metrics.fence.Set(float64(term.Fence))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leading = true
-	clear(c.last)
+	heard := c.last
+	if time.Since(c.heardAt) > resumable {
+		heard = nil
+	}
+	c.last = make(map[waitroom.EventID]Standing)
+	return heard
 }
+
+// resumable is how long after the last bulletin a new leader goes on from it.
+const resumable = 15 * time.Second
 
 func (c *Controller) end() {
 	c.metrics.leading.Set(0)
@@ -233,6 +243,7 @@ func (c *Controller) bulletin(ctx context.Context) {
 	if c.leading {
 		return
 	}
+	c.heardAt = time.Now()
 	clear(c.last)
 	for _, s := range heard {
 		c.last[s.Event] = s

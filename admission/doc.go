@@ -19,7 +19,10 @@
 //   - unknown: no usage that is fresh and makes sense; the rate is the event's floor.
 //   - law: from usage and settings to a rate. Decide is the law, and it is pure.
 //   - step: from its usage on it bounds the rate; it ends 0.05 below.
-//   - bound: what the load allows. It falls at once and climbs back in five seconds.
+//   - target: the usage that law target keeps, although people load the site only some
+//     time after they were let in; package law compares it with the laws that lost.
+//   - bound: what the load allows. With law steps it falls at once and climbs back in
+//     five seconds.
 //   - lease, term, fence: the leader holds the lease for a term; each term has a
 //     larger fence, which the promote script checks.
 //   - stand by: what every other node does, one try a tick.
@@ -65,4 +68,7 @@
 //  12. Everybody who is let in stands in the admission log once, and its signed head
 //     covers them within two seconds, whoever led and whatever crashed (package
 //     ledger says how).
+//  13. Law target meets its bars (package law) with a lag of 5 to 60 s that it is not
+//     told, makes up for turns that nobody uses, and a new leader goes on where the
+//     one before it was.
 package admission

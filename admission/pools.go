@@ -103,7 +103,7 @@ func (b *PoolBoard) Usage(_ context.Context, ev waitroom.Event) (Reading, error)
 		return Reading{}, errors.New("pools: no node publishes one")
 	}
 	s := seen.sum
-	return Reading{Usage: s.Usage(), At: seen.at, Detail: fmt.Sprintf(
+	return Reading{Usage: s.Usage(), Wanted: s.Wanted(), At: seen.at, Detail: fmt.Sprintf(
 		"pools: %.1f of %.0f in use, %.1f waiting, %d nodes", s.InUse, s.Max, s.Waiting, seen.nodes)}, nil
 }
 

@@ -17,6 +17,8 @@ const (
 	ReasonUnknown = "load_unknown"
 	// ReasonRecovering: the load allows more, and the rate climbs to it.
 	ReasonRecovering = "recovering"
+	// ReasonTarget: the usage is at its set point, and the rate keeps it there.
+	ReasonTarget = "target"
 	// ReasonNotOpen: nobody is let in in the event's state.
 	ReasonNotOpen = "not_open"
 )
@@ -58,6 +60,14 @@ type Signals struct {
 	// those. A Usage that is negative or no number counts as not known.
 	Known bool
 	Usage float64
+	// Wanted is the highest of the figures that the target law goes by: connections
+	// wanted over connections there are, where a source knows them; 0 is the Usage.
+	Wanted float64
+	// Asked and Given are the tick before: how many it allowed, and how many were let in.
+	Asked, Given int
+	// Show is the share of turns that are used, by this event's own claims; 0: not
+	// known, and all are.
+	Show float64
 }
 
 // Limits are an event's settings as far as the law needs them.
@@ -65,8 +75,9 @@ type Limits struct {
 	Tick      time.Duration
 	RatePerS  float64
 	Burst     int
-	Law       string // "steps" or "none"
+	Law       string // "steps", "target" or "none"
 	Steps     []Step
+	Target    float64 // the usage that law target keeps
 	FloorPerS float64
 }
 
@@ -82,6 +93,13 @@ type State struct {
 	bound   float64 // people a second that the load allows, while bounded
 	bounded bool
 	met     bool // a good figure was had before
+	target  targetState
+}
+
+// Resume is the state of a new leader that heard what rate the one before it had
+// decided on: law target goes on from there instead of from the beginning.
+func Resume(ratePerS float64) State {
+	return State{target: targetState{heard: rate(ratePerS)}}
 }
 
 // Decision is how many to let in now, and why.
@@ -100,19 +118,32 @@ type Decision struct {
 // The event's own rate is the upper bound, whatever the load. Each step from whose
 // usage on the figure lies bounds it further, until the figure is 0.05 below the
 // step. An unknown figure bounds it to the floor. A bound falls at once and climbs
-// back in five seconds. Fractions of people are carried to the next tick; what a
+// back in five seconds. With law target the bound is the rate that keeps the usage at
+// the target (rate_target.go). Fractions of people are carried to the next tick; what a
 // missed tick would have brought is gone.
 func Decide(sig Signals, lim Limits, st State) (Decision, State) {
 	own := rate(lim.RatePerS)
 	usage, known := sig.usage()
 	fresh := !st.begun || sig.Tick > st.tick
 	limit, reason := math.Inf(1), ReasonRate
+	dt := 0.0
+	if fresh {
+		dt = lim.Tick.Seconds()
+	}
 	switch {
-	case lim.Law != lawSteps || !sig.Expected:
-		st.level, st.bounded = 0, false
+	case lim.Law != lawSteps && lim.Law != lawTarget || !sig.Expected:
+		st.level, st.bounded, st.target = 0, false, targetState{}
 	case !known:
 		limit, reason = rate(lim.FloorPerS), ReasonUnknown
+		st.target = st.target.missing(dt)
+	case lim.Law == lawTarget:
+		st.level, st.bounded = 0, false
+		limit, st.target = st.target.next(sig, sig.wanted(usage), dt, lim)
+		if limit < own {
+			reason = st.target.reason(lim.Target)
+		}
 	default:
+		st.target = targetState{}
 		st.level = level(lim.steps(), usage, st.level)
 		for _, s := range lim.steps()[:st.level] {
 			limit = min(limit, rate(s.RatePerS))
@@ -121,16 +152,14 @@ func Decide(sig Signals, lim Limits, st State) (Decision, State) {
 			reason = ReasonBusy
 		}
 	}
-	climb := 0.0
-	if fresh {
-		climb = own * lim.Tick.Seconds() / recovery.Seconds()
-	}
-	st = st.follow(limit, own, climb, known)
-	r := own
-	if st.bounded && st.bound < own {
-		r = st.bound
-		if r < limit && known {
-			reason = ReasonRecovering
+	r := min(own, limit)
+	if lim.Law != lawTarget {
+		st = st.follow(limit, own, own*dt/recovery.Seconds(), known)
+		if r = own; st.bounded && st.bound < own {
+			r = st.bound
+			if r < limit && known {
+				reason = ReasonRecovering
+			}
 		}
 	}
 	d := Decision{RatePerS: r, Reason: reason, Usage: usage}
@@ -139,7 +168,7 @@ func Decide(sig Signals, lim Limits, st State) (Decision, State) {
 		st.carry = 0
 	} else if fresh {
 		d.N, st = st.count(d.RatePerS, sig, lim.Tick)
-		if sig.Burst && !st.bounded {
+		if sig.Burst && !st.bounded && reason != ReasonUnknown {
 			d.N = max(d.N, 1)
 		}
 	}
@@ -149,8 +178,19 @@ func Decide(sig Signals, lim Limits, st State) (Decision, State) {
 	return d, st
 }
 
-// lawSteps is the name of the step law; any other law bounds nothing.
-const lawSteps = "steps"
+// The names of the laws; any other law bounds nothing.
+const (
+	lawSteps  = "steps"
+	lawTarget = "target"
+)
+
+// wanted is the figure that the target law goes by.
+func (s Signals) wanted(usage float64) float64 {
+	if s.Wanted > 0 && s.Wanted <= math.MaxFloat64 {
+		return min(s.Wanted, 1)
+	}
+	return usage
+}
 
 // usage is the figure to go by, and whether there is one. More than full is full.
 func (s Signals) usage() (float64, bool) {

@@ -255,7 +255,8 @@ func TestDecideProperties(t *testing.T) {
 		}), 0, 4)
 		lim := Limits{
 			Tick: DefaultTick, RatePerS: setting.Draw(t, "rate"), FloorPerS: setting.Draw(t, "floor"),
-			Steps: steps.Draw(t, "steps"), Law: rapid.SampledFrom([]string{"steps", "steps", "none"}).Draw(t, "law"),
+			Steps: steps.Draw(t, "steps"), Law: rapid.SampledFrom([]string{"steps", "target", "none"}).Draw(t, "law"),
+			Target: rapid.Float64Range(0.05, 0.95).Draw(t, "target"),
 		}
 		type tick struct {
 			at int64
@@ -267,12 +268,15 @@ func TestDecideProperties(t *testing.T) {
 			ticks []tick
 			last  float64
 		)
+		show := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, -1, 7, math.NaN()})).Draw(t, "show")
 		for i := range rapid.IntRange(1, 120).Draw(t, "ticks") {
 			at += rapid.SampledFrom([]int64{1, 1, 1, 1, 0, 2, 50}).Draw(t, "gap")
 			sig := Signals{
 				Tick: at, Open: rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "open"),
 				Expected: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "expected"),
 				Known:    rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "known"), Usage: figure.Draw(t, "usage"),
+				Wanted: figure.Draw(t, "wanted"), Show: show,
+				Asked: rapid.IntRange(0, 500).Draw(t, "asked"), Given: rapid.IntRange(0, 500).Draw(t, "given"),
 			}
 			d, next := Decide(sig, lim, st)
 			if d.N < 0 || d.RatePerS < 0 || d.RatePerS > lim.RatePerS || math.IsNaN(d.RatePerS) {
@@ -312,10 +316,10 @@ func TestDecideProperties(t *testing.T) {
 func (l Limits) bound(sig Signals, known bool) float64 {
 	most := l.RatePerS
 	switch {
-	case l.Law != "steps" || !sig.Expected:
+	case l.Law == "none" || !sig.Expected:
 	case !known:
 		most = min(most, l.FloorPerS)
-	default:
+	case l.Law == "steps":
 		for _, s := range l.Steps {
 			if sig.Usage >= s.At {
 				most = min(most, s.RatePerS)

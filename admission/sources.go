@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type Source interface {
 // load is what all sources together say of one event.
 type load struct {
 	expected, known bool
-	usage           float64
+	usage, wanted   float64
 	detail          string // of the figure that counts, or why there is none
 }
 
@@ -47,8 +48,11 @@ func combine(readings []Reading, faults []error, now time.Time, staleAfter time.
 			if !l.known {
 				l.detail = fmt.Sprintf("%s: %v old", r.Detail, age.Round(100*time.Millisecond))
 			}
-		case !l.known || r.Usage > l.usage:
-			l.known, l.usage, l.detail = true, r.Usage, r.Detail
+		default:
+			if !l.known || r.Usage > l.usage {
+				l.known, l.usage, l.detail = true, r.Usage, r.Detail
+			}
+			l.wanted = max(l.wanted, cmp.Or(r.Wanted, r.Usage))
 		}
 	}
 	return l

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -25,9 +26,10 @@ type tenure struct {
 	stepDown            context.CancelCauseFunc
 	promoting, sweeping *semaphore.Weighted
 
-	running sync.WaitGroup            // of all runs
-	runs    map[waitroom.EventID]*run // refresh alone touches it
-	away    bool                      // the last refresh failed
+	running sync.WaitGroup                // of all runs
+	runs    map[waitroom.EventID]*run     // refresh alone touches it
+	heard   map[waitroom.EventID]Standing // what the leader before had decided, if it is fresh
+	away    bool                          // the last refresh failed
 }
 
 // run is one event in one term.
@@ -48,6 +50,9 @@ type run struct {
 	state    State
 	tick     int64 // the last one
 	unserved int
+	asked    int // at the last tick
+	given    int
+	turns    turns
 	open     bool  // at the last tick
 	opened   int64 // the tick in which it was seen to open; 0 if it was open before
 	failing  bool
@@ -99,6 +104,9 @@ func (t *tenure) refresh(ctx context.Context) {
 func (t *tenure) follow(ctx context.Context, ev *waitroom.Event) *run {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{tenure: t, id: ev.ID, start: time.Now(), cancel: cancel, open: admits(ev.State)}
+	if s, ok := t.heard[ev.ID]; ok && s.Reason != ReasonNotOpen && s.Reason != ReasonUnknown {
+		r.state = Resume(s.RatePerS)
+	}
 	r.event.Store(ev)
 	t.runs[ev.ID] = r
 	t.running.Go(func() { _ = every(ctx, t.cfg.Tick, r.sweep) })
@@ -139,7 +147,8 @@ func (r *run) promote(ctx context.Context) {
 	d, state := Decide(Signals{
 		Tick: tick, Open: open, Unserved: r.unserved,
 		Burst:    ev.Burst > 0 && r.opened > 0 && time.Duration(tick-r.opened)*r.cfg.Tick < time.Second,
-		Expected: load.expected, Known: load.known, Usage: load.usage,
+		Expected: load.expected, Known: load.known, Usage: load.usage, Wanted: load.wanted,
+		Asked: r.asked, Given: r.given, Show: r.turns.show(ev.Entered, ev.Unclaimed),
 	}, limits(ev, r.cfg.Tick), r.state)
 	r.state, r.unserved = state, 0
 	s := Standing{
@@ -149,6 +158,7 @@ func (r *run) promote(ctx context.Context) {
 	if d.N > 0 && ev.Waiting > 0 {
 		s = r.call(ctx, s)
 	}
+	r.asked, r.given = d.N, s.Given
 	if ctx.Err() == nil {
 		r.note(s)
 	}
@@ -258,7 +268,10 @@ func (r *run) seal(ctx context.Context) {
 
 // limits are what the law needs of an event's settings.
 func limits(ev waitroom.Event, tick time.Duration) Limits {
-	l := Limits{Tick: tick, RatePerS: ev.RatePerS, Law: ev.Load.Law, FloorPerS: ev.Load.FloorPerS}
+	l := Limits{
+		Tick: tick, RatePerS: ev.RatePerS, Law: ev.Load.Law, FloorPerS: ev.Load.FloorPerS,
+		Target: cmp.Or(ev.Load.Target, 0.75), // an event that was stored before has none
+	}
 	for _, s := range ev.Load.Steps {
 		l.Steps = append(l.Steps, Step{At: s.At, RatePerS: s.RatePerS})
 	}

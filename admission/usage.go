@@ -44,6 +44,16 @@ func (s PoolStats) Usage() float64 {
 	return max(quiet, utilisation(s.Waiting, s.Max))
 }
 
+// Wanted is the share of the connections that are wanted: in use or waited for. The
+// target law goes by it, since it grows evenly with the people inside; more than full
+// is 1. A pool without sound figures has none: NaN.
+func (s PoolStats) Wanted() float64 {
+	if math.IsNaN(s.Usage()) {
+		return math.NaN()
+	}
+	return min(1, (s.InUse+s.Waiting)/s.Max)
+}
+
 // utilisation finds the u in [0, 1) with u^sqrt(2(c+1)) / (1-u) = waiting. The left
 // side grows with u, so halving the interval finds it.
 func utilisation(waiting, c float64) float64 {
@@ -73,6 +83,9 @@ type Reading struct {
 	// Usage is from 0, idle, to 1, full. More than 1 counts as 1; less than 0 and no
 	// number count as unknown.
 	Usage float64
+	// Wanted is the figure for the target law, where it is another: the share of the
+	// connections that are in use or waited for. 0: the Usage.
+	Wanted float64
 	// At is when that was so, on this process's clock: a source whose figure carries
 	// the store's time takes the age by the store's clock from its own now.
 	At time.Time

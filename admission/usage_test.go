@@ -74,14 +74,18 @@ func TestCombine(t *testing.T) {
 		faults   []error
 		want     load
 	}{
-		"nothing expected":     {want: load{}},
-		"one":                  {readings: []Reading{at(0, 0.3)}, want: load{expected: true, known: true, usage: 0.3, detail: "source 0.3"}},
-		"idle is a figure":     {readings: []Reading{at(0, 0)}, want: load{expected: true, known: true, usage: 0, detail: "source 0"}},
-		"the highest":          {readings: []Reading{at(0, 0.3), at(time.Second, 0.9), at(0, 0.5)}, want: load{expected: true, known: true, usage: 0.9, detail: "source 0.9"}},
-		"exactly stale_after":  {readings: []Reading{at(3*time.Second, 0.3)}, want: load{expected: true, known: true, usage: 0.3, detail: "source 0.3"}},
+		"nothing expected": {want: load{}},
+		"one":              {readings: []Reading{at(0, 0.3)}, want: load{expected: true, known: true, usage: 0.3, wanted: 0.3, detail: "source 0.3"}},
+		"idle is a figure": {readings: []Reading{at(0, 0)}, want: load{expected: true, known: true, usage: 0, wanted: 0, detail: "source 0"}},
+		"the highest":      {readings: []Reading{at(0, 0.3), at(time.Second, 0.9), at(0, 0.5)}, want: load{expected: true, known: true, usage: 0.9, wanted: 0.9, detail: "source 0.9"}},
+		"what is wanted": {
+			readings: []Reading{{Usage: 0.5, Wanted: 0.7, At: now}, at(0, 0.6)},
+			want:     load{expected: true, known: true, usage: 0.6, wanted: 0.7, detail: "source 0.6"},
+		},
+		"exactly stale_after":  {readings: []Reading{at(3*time.Second, 0.3)}, want: load{expected: true, known: true, usage: 0.3, wanted: 0.3, detail: "source 0.3"}},
 		"stale":                {readings: []Reading{at(3100*time.Millisecond, 0.3)}, want: load{expected: true, detail: "source 0.3: 3.1s old"}},
-		"stale beside fresh":   {readings: []Reading{at(time.Minute, 0.95), at(0, 0.2)}, want: load{expected: true, known: true, usage: 0.2, detail: "source 0.2"}},
-		"fresh beside stale":   {readings: []Reading{at(0, 0.2), at(time.Minute, 0.95)}, want: load{expected: true, known: true, usage: 0.2, detail: "source 0.2"}},
+		"stale beside fresh":   {readings: []Reading{at(time.Minute, 0.95), at(0, 0.2)}, want: load{expected: true, known: true, usage: 0.2, wanted: 0.2, detail: "source 0.2"}},
+		"fresh beside stale":   {readings: []Reading{at(0, 0.2), at(time.Minute, 0.95)}, want: load{expected: true, known: true, usage: 0.2, wanted: 0.2, detail: "source 0.2"}},
 		"fault beside fresh":   {readings: []Reading{at(0, 0.2)}, faults: []error{ErrLeaseLost}, want: load{expected: true, detail: ErrLeaseLost.Error()}},
 		"absurd beside fresh":  {readings: []Reading{at(0, 0.2), at(0, math.NaN())}, want: load{expected: true, detail: "source NaN: usage NaN makes no sense"}},
 		"negative":             {readings: []Reading{at(0, -1)}, want: load{expected: true, detail: "source -1: usage -1 makes no sense"}},

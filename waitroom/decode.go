@@ -2,6 +2,7 @@ package waitroom
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,12 +44,11 @@ func (d Duration) String() string {
 
 // later are settings of the contract that this version refuses, and what to do.
 var later = map[string]string{
-	"winners":     "not supported by this version; remove it",
-	"groups":      "not supported by this version; remove it",
-	"lanes":       "not supported by this version; remove it",
-	"challenge":   "not supported by this version; remove it",
-	"fail":        "not supported by this version; it is always closed",
-	"load.target": "not supported by this version; use steps",
+	"winners":   "not supported by this version; remove it",
+	"groups":    "not supported by this version; remove it",
+	"lanes":     "not supported by this version; remove it",
+	"challenge": "not supported by this version; remove it",
+	"fail":      "not supported by this version; it is always closed",
 }
 
 // DecodeSettings reads a whole event from JSON: defaults are filled in, and
@@ -61,6 +61,7 @@ func DecodeSettings(doc []byte) (Settings, State, error) {
 // decodeOver reads a part of the settings, and perhaps a state, over those that are.
 func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	d := decoder{}
+	s.Load.Target = cmp.Or(s.Load.Target, 0.75) // an event that was stored before has none
 	fields := d.object("", doc)
 	var state State
 	if raw, ok := fields["state"]; ok {

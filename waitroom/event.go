@@ -71,11 +71,13 @@ type Settings struct {
 
 // LoadSettings say how the site's load bounds the rate.
 type LoadSettings struct {
-	// Law is steps (default) or none.
+	// Law is steps (default), target or none.
 	Law string `json:"law"`
 	// Steps lower the rate from a usage on. Default: the two of system A,
 	// {0.8, 200} and {0.9, 0}.
 	Steps []LoadStep `json:"steps,omitempty"`
+	// Target is the usage (0 to 1) that law target keeps. Default 0.75.
+	Target float64 `json:"target"`
 	// FloorPerS is the rate while the load is not known. Default 1.
 	FloorPerS float64 `json:"floor_per_s"`
 	// StaleAfter is the age from which a reading counts as unknown. Default 3s.
@@ -144,8 +146,12 @@ type Event struct {
 	Epoch int64 `json:"-"`
 
 	// Counts, as of Now.
-	Waiting  int64     `json:"waiting"`  // in the line
-	Inside   int64     `json:"inside"`   // admitted and entered
-	Admitted int64     `json:"admitted"` // promoted since the event was made
-	Now      time.Time `json:"now"`      // the store's clock
+	Waiting  int64 `json:"waiting"`  // in the line
+	Inside   int64 `json:"inside"`   // admitted and entered
+	Admitted int64 `json:"admitted"` // promoted since the event was made
+	// Entered are those of the admitted who came, and Unclaimed those whose claim time
+	// ended before they did, since the event was made.
+	Entered   int64     `json:"-"`
+	Unclaimed int64     `json:"-"`
+	Now       time.Time `json:"now"` // the store's clock
 }

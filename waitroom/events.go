@@ -145,6 +145,12 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 		State: State(r.rest[4]), Reason: r.rest[5],
 		Waiting: n[0], Inside: n[1], Now: millis(n[2]), Version: n[3], Epoch: n[4], Admitted: n[5],
 	}
+	if len(r.rest) >= 12 {
+		if n, err = numbers(r.rest[10], r.rest[11]); err != nil {
+			return Event{}, fmt.Errorf("event %s: %w", id, err)
+		}
+		e.Entered, e.Unclaimed = n[0], n[1]
+	}
 	if err := json.Unmarshal([]byte(r.rest[3]), &e.Settings); err != nil {
 		return Event{}, fmt.Errorf("event %s: settings: %w", id, unavailable(err))
 	}

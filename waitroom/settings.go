@@ -34,6 +34,7 @@ func (s Settings) Defaults() Settings {
 	s.Grace = cmp.Or(s.Grace, Duration(2*time.Minute))
 	s.GraceMobile = cmp.Or(s.GraceMobile, Duration(10*time.Minute))
 	s.Load.Law = cmp.Or(s.Load.Law, "steps")
+	s.Load.Target = cmp.Or(s.Load.Target, 0.75)
 	s.Load.StaleAfter = cmp.Or(s.Load.StaleAfter, Duration(3*time.Second))
 	s.Tickets.Kind = cmp.Or(s.Tickets.Kind, "none")
 	s.Tickets.PerUser = cmp.Or(s.Tickets.PerUser, 2)
@@ -147,7 +148,10 @@ func (s Settings) quotaFaults(d *decoder) {
 }
 
 func (s LoadSettings) faults(d *decoder) {
-	d.choice("load.law", s.Law, []string{"steps", "none"}, []string{"target"})
+	d.choice("load.law", s.Law, []string{"steps", "target", "none"}, nil)
+	if !(s.Target >= 0.05 && s.Target <= 0.95) {
+		d.fault("load.target", "must be 0.05 to 0.95")
+	}
 	d.number("load.floor_per_s", s.FloorPerS, mostRate)
 	d.ttl("load.stale_after", s.StaleAfter)
 	for i, step := range s.Steps {

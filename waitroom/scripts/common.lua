@@ -183,6 +183,7 @@ end
 -- over ends a grant whose time is up, and says how.
 local function over(entry, grant)
   local _, _, _, _, state = packed(grant)
+  if state ~= 'entered' then call('HINCRBY', META, 'unclaimed', 1) end
   state = state == 'entered' and 'completed' or 'expired'
   finish(entry, grant, state)
   return state

@@ -32,6 +32,7 @@ if state == 'admitted' then
   outcome, deadline = 'entered', ends
   g = table.concat({jti, seq, admitted, claim, 'entered', subject}, ' ')
   call('HSET', GRANTS, entry, g)
+  call('HINCRBY', META, 'entered', 1)
   call('ZADD', CLAIMS, int(ends), entry)
 elseif m[2] == 'sliding' and ends - deadline >= 1000 then
   deadline = ends

@@ -286,6 +286,7 @@ Object.assign(en, {
   'ops.why.database_busy': 'Held back: the database is busy',
   'ops.why.load_unknown': 'At the floor: the load is not known',
   'ops.why.recovering': 'Climbing back after a busy time',
+  'ops.why.target': 'Held at the target of the load',
   'ops.why.not_open': 'Nobody is let in in this state',
   'ops.held.rate_cap': 'the rate’s cap',
   'ops.held.max_active': 'the house is full',
