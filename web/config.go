@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 // Config is what the HTTP side needs to know.
@@ -27,9 +29,9 @@ type Config struct {
 	SiteKey string
 	// MetricsToken is asked for at /metrics; empty leaves it open.
 	MetricsToken string
-	// IdentitySecret is the HMAC key of the site's own JWTs for events with identity
-	// jwt, at least 32 bytes. Empty: such events let nobody join.
-	IdentitySecret []byte
+	// Identity is how the site signs its own JWTs, for events with identity jwt.
+	// Empty: such events are refused.
+	Identity identity.Config
 	// TrustedProxies are the networks whose X-Forwarded-For is believed. Default none.
 	TrustedProxies []netip.Prefix
 	// MaxBody is the most bytes of a request body. Default 64 KiB.
@@ -44,7 +46,6 @@ const (
 	defaultMaxBody         = 64 << 10
 	defaultCallTimeout     = 5 * time.Second
 	defaultShutdownTimeout = 10 * time.Second
-	minIdentitySecret      = 32
 )
 
 func (c Config) withDefaults() Config {
@@ -81,9 +82,7 @@ func (c Config) Validate() error {
 	if c.OperatorToken == "" {
 		wrong("operator-token", "is empty")
 	}
-	if n := len(c.IdentitySecret); n > 0 && n < minIdentitySecret {
-		wrong("identity-secret", "shorter than %d bytes", minIdentitySecret)
-	}
+	errs = append(errs, c.Identity.Validate())
 	if c.MaxBody < 0 || c.CallTimeout < 0 || c.ShutdownTimeout < 0 {
 		wrong("limits", "max-body, call-timeout and shutdown-timeout are not negative")
 	}

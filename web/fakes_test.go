@@ -23,6 +23,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -330,7 +331,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 	reg := prometheus.NewRegistry()
 	cfg := Config{
 		PublicURL: testPublicURL, Origins: []string{"https://shop.example"}, AllowedRedirectHosts: []string{"shop.example"},
-		OperatorToken: testOperator, SiteKey: testSite, IdentitySecret: []byte(strings.Repeat("k", 32)),
+		OperatorToken: testOperator, SiteKey: testSite, Identity: identity.Config{Secret: strings.Repeat("k", 32)},
 	}
 	deps := Deps{
 		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Load: r.load, Hub: fakeHub{},

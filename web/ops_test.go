@@ -10,6 +10,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 func TestOpsCreateStocksTheEvent(t *testing.T) {
@@ -39,7 +40,7 @@ func TestOpsCreateStocksTheEvent(t *testing.T) {
 
 func TestOpsCreateRefusesPeopleItCannotKnow(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config, _ *Deps) { c.IdentitySecret = nil })
+	r := newRig(t, func(c *Config, _ *Deps) { c.Identity = identity.Config{} })
 	for _, c := range []call{
 		ops.by("POST").saying(`{"id":"gala","identity":"jwt"}`),
 		ops.by("PATCH").at("/v1/ops/events/demo").saying(`{"identity":"jwt"}`),

@@ -93,9 +93,9 @@ func (s *Server) undoCreate(ctx context.Context, id waitroom.EventID) {
 }
 
 // canIdentify refuses an event whose people this installation could not know.
-func (s *Server) canIdentify(identity string) error {
-	if identity == identityJWT && len(s.cfg.IdentitySecret) == 0 {
-		return wrongField("identity", "jwt needs the identity secret in the service's configuration")
+func (s *Server) canIdentify(by string) error {
+	if by == identityJWT && !s.cfg.Identity.Known() {
+		return wrongField("identity", "jwt needs identity-secret or identity-jwks in the service's configuration")
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 // Server answers HTTP. Its handlers may be called concurrently.
@@ -33,6 +35,7 @@ type Server struct {
 	away rate.Sometimes
 	// draining turns /readyz away, so that a balancer stops sending people here.
 	draining atomic.Bool
+	identity *identity.Verifier
 }
 
 // New checks the configuration and builds the routes; it connects to nothing and
@@ -50,7 +53,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, deps: deps, log: deps.Log.Named("web"), rules: rules, metrics: m}
+	verifier, err := identity.New(cfg.Identity)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, deps: deps, log: deps.Log.Named("web"), rules: rules, metrics: m, identity: verifier}
 	s.away.Interval = time.Second
 	if s.pages, err = loadPages(deps.Pages); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 func attemptField(n int) zap.Field { return zap.Int("attempt", n) }
@@ -26,7 +27,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	err := Config{
 		PublicURL: "ftp://x", Origins: []string{"shop.example", "https://shop.example/path"}, AllowedRedirectHosts: []string{"https://shop.example"},
-		IdentitySecret: []byte("short"),
+		Identity: identity.Config{Secret: "short"},
 	}.Validate()
 	for _, want := range []string{"public-url", `origins: "shop.example"`, `origins: "https://shop.example/path"`, "allowed-redirect-hosts", "operator-token", "identity-secret"} {
 		require.ErrorContains(t, err, want)

@@ -10,34 +10,38 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 // serveConfig is everything that `serve` can be told, by a flag, an environment
 // variable (WAITROOM_ and the flag's name in capitals), or a key of the YAML
 // file that --config names; the first of these three that says it wins.
 type serveConfig struct {
-	Addr          string   // HOST:PORT to listen on; port 0 picks one
-	PublicURL     string   // where fans reach us, and the tokens' issuer; default: the address
-	Origins       []string // more origins that may open sockets and use the API from their pages
-	Proxies       []string // networks of proxies whose X-Forwarded-For is believed
-	Redis         string   // URL of the line's store; empty: embedded
-	Database      string   // postgres:// URL; empty: SQLite in Data
-	Data          string   // directory of the embedded database
-	Keys          string   // file or directory of signing keys; empty: made once, shared through the store
-	OperatorToken string   // for /v1/ops and /console; empty: random, printed once
-	SiteKey       string   // for the site's own backend; empty: nobody has one
-	Payments      string   // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
-	Preset        string   // a ready-made event to start with
-	Events        string   // YAML file of events to create where they do not exist
-	Roles         []string // which parts of the service this process runs
-	Limits        bool     // rate limits
-	LogFormat     string   // json or console
+	Addr          string          // HOST:PORT to listen on; port 0 picks one
+	PublicURL     string          // where fans reach us, and the tokens' issuer; default: the address
+	Origins       []string        // more origins that may open sockets and use the API from their pages
+	Proxies       []string        // networks of proxies whose X-Forwarded-For is believed
+	Redis         string          // URL of the line's store; empty: embedded
+	Database      string          // postgres:// URL; empty: SQLite in Data
+	Data          string          // directory of the embedded database
+	Keys          string          // file or directory of signing keys; empty: made once, shared through the store
+	OperatorToken string          // for /v1/ops and /console; empty: random, printed once
+	SiteKey       string          // for the site's own backend; empty: nobody has one
+	Identity      identity.Config // how the site signs its own JWTs
+	Payments      string          // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
+	Preset        string          // a ready-made event to start with
+	Events        string          // YAML file of events to create where they do not exist
+	Roles         []string        // which parts of the service this process runs
+	Limits        bool            // rate limits
+	LogFormat     string          // json or console
 }
 
 // Roles of a process.
@@ -65,6 +69,11 @@ var settings = []setting{
 	{"keys", "", "`PATH` of a key file or a directory of them (default: made once and shared through the store)"},
 	{"operator-token", "", "`TOKEN` for the console and the ops API (default: random, printed once)"},
 	{"site-key", "", "`KEY` of the protected site's own backend (default: none)"},
+	{"identity-secret", "", "`SECRET` that the site signs its own JWTs with, for events with identity jwt (HS256; better in the environment)"},
+	{"identity-jwks", "", "`URL` of the site's published keys, instead of a secret"},
+	{"identity-issuer", "", "`ISS` that the site's JWTs must name (default: any)"},
+	{"identity-audience", "", "`AUD` that the site's JWTs must name (default: any)"},
+	{"identity-leeway", "5s", "how far the site's clock may be from ours"},
 	{"payments", "", "`URL` of a payment provider that waitroom sandbox serves (default: one in the process)"},
 	{"preset", "", "`NAME` of a ready-made event to start with: " + strings.Join(presetNames(), ", ")},
 	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
@@ -177,16 +186,25 @@ func configFile(path string) (map[string]any, error) {
 
 // readServeConfig turns the gathered words into a configuration and checks them.
 func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
+	leeway, err := time.ParseDuration(k.String("identity-leeway"))
+	if err != nil {
+		err = fmt.Errorf("identity-leeway: %q is no duration such as 5s", k.String("identity-leeway"))
+	}
 	c := serveConfig{
 		Addr: k.String("addr"), PublicURL: strings.TrimRight(k.String("public-url"), "/"), Origins: list(k.String("origins")),
 		Proxies: list(k.String("proxies")),
 		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
 		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
 		Payments: k.String("payments"),
-		Preset:   k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
+		Identity: identity.Config{
+			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),
+			Issuer: k.String("identity-issuer"), Audience: k.String("identity-audience"), Leeway: leeway,
+		},
+		Preset: k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
 		Limits: k.String("limits") == "on", LogFormat: k.String("log-format"),
 	}
 	faults := []error{
+		err, c.Identity.Validate(),
 		oneOf("limits", k.String("limits"), "on", "off"),
 		oneOf("log-format", c.LogFormat, "json", "console"),
 		checkAddr(c.Addr),

@@ -3,10 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
 // parse runs flags, environment and an optional file through the loader.
@@ -34,7 +38,8 @@ func TestServeConfig(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, serveConfig{
 			Addr: "127.0.0.1:8080", Data: "data", Limits: true, LogFormat: "console",
-			Roles: []string{roleLine, roleAdmission, roleTicket, roleWorker},
+			Roles:    []string{roleLine, roleAdmission, roleTicket, roleWorker},
+			Identity: identity.Config{Leeway: 5 * time.Second},
 		}, c)
 	})
 
@@ -87,6 +92,9 @@ func TestServeConfigFaults(t *testing.T) {
 		{name: "log format", args: []string{"--log-format", "xml"}, want: "log-format:"},
 		{name: "origin with a path", args: []string{"--origins", "https://a.example/x"}, want: "origins:"},
 		{name: "public url", args: []string{"--public-url", "ftp://a"}, want: "public-url:"},
+		{name: "short secret", env: []string{"WAITROOM_IDENTITY_SECRET=short"}, want: "identity-secret: shorter than 32"},
+		{name: "two ways to know people", args: []string{"--identity-jwks", "https://a.example", "--identity-secret", strings.Repeat("k", 32)}, want: "identity-jwks: give either"},
+		{name: "leeway", args: []string{"--identity-leeway", "soon"}, want: `identity-leeway: "soon" is no duration`},
 		{name: "preset", args: []string{"--preset", "nope"}, want: "preset:"},
 		{name: "missing events file", args: []string{"--events", "/does/not/exist"}, want: "events:"},
 	}

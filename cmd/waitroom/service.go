@@ -102,6 +102,7 @@ func localURL(addr net.Addr) string {
 func (s *service) webConfig() web.Config {
 	cfg := web.Config{
 		PublicURL: s.publicURL, Origins: slices.Clone(s.cfg.Origins), OperatorToken: s.token, SiteKey: s.cfg.SiteKey,
+		Identity:     s.cfg.Identity,
 		MetricsToken: s.cfg.OperatorToken,
 	}
 	cfg.TrustedProxies, _ = networks(s.cfg.Proxies) // checked when they were read

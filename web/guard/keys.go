@@ -4,23 +4,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/MicahParks/jwkset"
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/time/rate"
+
+	"github.com/waitroom-dev/waitroom/web/jwks"
 )
 
 const (
 	// longestToken is the service's own bound.
 	longestToken = 4096
-	// again is how often the keys are fetched at most.
-	again = 10 * time.Second
 	// ahead is how far another machine's clock may be.
 	ahead = time.Second
 	// remembered is how many tokens are kept, good and bad apart: about 300 bytes
@@ -40,15 +35,14 @@ type sum = [sha256.Size]byte
 type keys struct {
 	cfg    Config
 	parser *jwt.Parser
+	known  *jwks.Keys
 	good   *lru.Cache[sum, claims]        // signed, and of this issuer and event
 	bad    *lru.Cache[sum, *RefusedError] // will not become good
-
-	mu  sync.Mutex // guards set
-	set keyfunc.Keyfunc
 }
 
 func newKeys(cfg Config) *keys {
-	k := &keys{cfg: cfg, parser: jwt.NewParser(
+	known := jwks.New(cfg.Asked+"/.well-known/jwks.json", cfg.Client, cfg.Timeout)
+	k := &keys{cfg: cfg, known: known, parser: jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithStrictDecoding(),
 		// A session may outlive the token's exp: the time is the verdict's to judge.
 		jwt.WithoutClaimsValidation(),
@@ -70,16 +64,16 @@ func (k *keys) read(ctx context.Context, token string) (claims, error) {
 	if r, ok := k.bad.Get(id); ok {
 		return claims{}, r
 	}
-	set, err := k.fetched()
+	key, err := k.known.Known(ctx)
 	if err != nil {
-		return claims{}, err
+		return claims{}, fmt.Errorf("%w: %w", refusals["unavailable"], err)
 	}
 	var c claims
 	unknown := false
 	_, err = k.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
-		key, err := set.KeyfuncCtx(ctx)(t)
+		found, err := key(t)
 		unknown = err != nil
-		return key, err
+		return found, err
 	})
 	switch {
 	case err != nil && unknown: // perhaps a key that is not published yet
@@ -101,34 +95,4 @@ func (k *keys) timely(c claims) error {
 		return refusals["token_invalid"]
 	}
 	return nil
-}
-
-// fetched is the set of keys, asked for when the first token comes. It fetches
-// them again by itself for a kid that it does not know.
-func (k *keys) fetched() (keyfunc.Keyfunc, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.set != nil {
-		return k.set, nil
-	}
-	address := k.cfg.Asked + "/.well-known/jwks.json"
-	storage, err := jwkset.NewStorageFromHTTP(address, jwkset.HTTPClientStorageOptions{
-		Client: k.cfg.Client, HTTPExpectedStatus: http.StatusOK, HTTPTimeout: k.cfg.Timeout,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: keys: %w", refusals["unavailable"], err)
-	}
-	client, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
-		HTTPURLs:          map[string]jwkset.Storage{address: storage},
-		RateLimitWaitMax:  k.cfg.Timeout, // the fetch included: who would wait longer is refused at once
-		RefreshUnknownKID: rate.NewLimiter(rate.Every(again), 1),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: keys: %w", refusals["unavailable"], err)
-	}
-	k.set, err = keyfunc.New(keyfunc.Options{Storage: client})
-	if err != nil {
-		return nil, fmt.Errorf("%w: keys: %w", refusals["unavailable"], err)
-	}
-	return k.set, nil
 }
