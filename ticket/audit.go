@@ -54,7 +54,7 @@ type LogRecord struct {
 
 // BrokerLog is a broker that can be asked what it holds.
 type BrokerLog interface {
-	// Records calls each for every message that the broker holds now, oldest first.
+	// Records calls each for every message that the broker holds now.
 	Records(ctx context.Context, each func(LogRecord)) error
 }
 
@@ -142,7 +142,7 @@ func (s *Store) brokerSums(ctx context.Context, l *ledger, broker BrokerLog) ([]
 	var strange []LogRecord
 	records := int64(0)
 	err := broker.Records(ctx, func(r LogRecord) {
-		if oldest.IsZero() {
+		if oldest.IsZero() || r.At.Before(oldest) {
 			oldest = r.At
 		}
 		if r.Event != l.event {

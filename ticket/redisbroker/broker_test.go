@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/brokertest"
 	"github.com/waitroom-dev/waitroom/ticket/redisbroker"
 	"github.com/waitroom-dev/waitroom/ticket/relay"
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
@@ -415,4 +416,32 @@ func TestLogIsReadWhole(t *testing.T) {
 		want[i] = m.DedupID + " " + m.Event + " " + m.Topic + " " + m.Key
 	}
 	require.Equal(t, want, read)
+}
+
+// Promises 1 to 5 and 8, in the games that every broker plays.
+func TestPlay(t *testing.T) {
+	t.Parallel()
+	brokertest.Play(t, func(t *testing.T) brokertest.Broker {
+		t.Helper()
+		server := redistest.Start(t, redistest.Config{})
+		rdb := server.Client(t)
+		return brokertest.Broker{
+			Publisher: publisher(t, rdb, redisbroker.PublisherConfig{}), Log: redisbroker.NewLog("", rdb), Once: true, TooLarge: 1 << 20,
+			Consume: func(h relay.Handler) func(context.Context) error {
+				return consumer(t, another(t, rdb), redisbroker.ConsumerConfig{
+					MaxDeliveries: 3, HandleTimeout: 100 * time.Millisecond, MinIdle: 400 * time.Millisecond,
+				}, h).Run
+			},
+			Dead: func() []string {
+				var ids []string
+				for _, x := range rdb.XRange(t.Context(), "wr:{tickets}:dead", "-", "+").Val() {
+					id, _ := x.Values["id"].(string)
+					ids = append(ids, id)
+				}
+				return ids
+			},
+			Freeze: func() { server.Freeze(t) },
+			Thaw:   func() { server.Thaw(t) },
+		}
+	})
 }

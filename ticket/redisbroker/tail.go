@@ -3,10 +3,8 @@ package redisbroker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/relay"
 )
 
 // Listener is told each outcome; it must not block.
@@ -27,9 +26,6 @@ type Listener interface {
 type TailConfig struct {
 	// Prefix is the key prefix. Default "wr".
 	Prefix string
-	// Topics are those whose payload is an outcome. Default: all of ticket's that
-	// end or change a reservation after it was made.
-	Topics []string
 	// Block is how long one read waits in the store, so how long a stop may take.
 	// Default 500ms.
 	Block time.Duration
@@ -59,11 +55,6 @@ func NewTail(cfg TailConfig, rdb redis.UniversalClient, lis Listener, log *zap.L
 	}
 	if cfg.Batch < 1 {
 		return nil, fmt.Errorf("redis tail: batch %d: must be positive", cfg.Batch)
-	}
-	if len(cfg.Topics) == 0 {
-		cfg.Topics = []string{
-			ticket.TopicPaid, ticket.TopicCancelled, ticket.TopicExpired, ticket.TopicPaymentFailed, ticket.TopicRefunded,
-		}
 	}
 	t := &Tail{
 		cfg: cfg, rdb: rdb, keys: newKeys(cfg.Prefix), lis: lis, log: log.Named("tail"),
@@ -161,11 +152,11 @@ func (t *Tail) read(ctx context.Context, at string) (string, error) {
 
 func (t *Tail) tell(x redis.XMessage) {
 	m := messageOf(x)
-	if !slices.Contains(t.cfg.Topics, m.Topic) {
+	o, is, err := relay.OutcomeOf(m)
+	if !is {
 		return
 	}
-	var o ticket.Outcome
-	if err := json.Unmarshal(m.Payload, &o); err != nil || o.ReservationID == "" {
+	if err != nil {
 		t.skipped.Inc()
 		t.log.Error("outcome unreadable", zap.String("id", x.ID), zap.String("topic", m.Topic), zap.Error(err))
 		return

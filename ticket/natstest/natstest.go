@@ -1,0 +1,94 @@
+// Package natstest starts private NATS servers with JetStream for tests.
+package natstest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Server is a nats-server process with a directory of its own.
+type Server struct {
+	port int
+	dir  string
+	cmd  *exec.Cmd
+}
+
+// Start starts a server that ends with the test. Where the program is missing the
+// test is skipped, or fails under CI=true.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	if _, err := exec.LookPath("nats-server"); err != nil {
+		if os.Getenv("CI") == "true" {
+			require.NoError(tb, err)
+		}
+		tb.Skip("nats-server is not installed")
+	}
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
+	address, ok := l.Addr().(*net.TCPAddr)
+	require.True(tb, ok)
+	require.NoError(tb, l.Close())
+	s := &Server{port: address.Port, dir: tb.TempDir()}
+	s.start(tb)
+	tb.Cleanup(func() { s.end(syscall.SIGKILL) })
+	return s
+}
+
+// URL is where the server listens.
+func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port) }
+
+// Freeze stops the process: connections stay, nobody answers. Thaw ends it.
+func (s *Server) Freeze(tb testing.TB) {
+	tb.Helper()
+	require.NoError(tb, s.cmd.Process.Signal(syscall.SIGSTOP))
+}
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw(tb testing.TB) {
+	tb.Helper()
+	require.NoError(tb, s.cmd.Process.Signal(syscall.SIGCONT))
+}
+
+// Restart kills the server and starts it on the same port and directory.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	s.end(syscall.SIGKILL)
+	s.start(tb)
+}
+
+func (s *Server) start(tb testing.TB) {
+	tb.Helper()
+	s.cmd = exec.CommandContext(context.Background(), "nats-server", "-a", "127.0.0.1", "-p", strconv.Itoa(s.port), "-js", "-sd", s.dir) //nolint:usetesting // ended by hand
+	require.NoError(tb, s.cmd.Start())
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) //nolint:usetesting // also in a cleanup
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
+		if err == nil {
+			require.NoError(tb, conn.Close())
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			require.NoError(tb, err, "nats-server does not listen")
+		}
+	}
+}
+
+func (s *Server) end(sig syscall.Signal) {
+	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = s.cmd.Process.Signal(sig)
+	_ = s.cmd.Wait() // it was killed
+}
