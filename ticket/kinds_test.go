@@ -207,9 +207,12 @@ func TestCompanionsAreSoldWithTheirPlace(t *testing.T) {
 		t.Helper()
 		s := nodes[0]
 		require.NoError(t, s.Put(t.Context(), locking, Catalogue{Kind: KindSeats, Locking: locking, PerUser: 3, Sections: []SectionSpec{{ID: "A", Seats: []SeatSpec{
-			{ID: "W1", Row: "1", Number: 1, Kind: SeatWheelchair}, {ID: "C1", Row: "1", Number: 2, Kind: SeatCompanion, CompanionOf: "W1"},
-			{ID: "W2", Row: "1", Number: 3, Kind: SeatWheelchair}, {ID: "C2", Row: "1", Number: 4, Kind: SeatCompanion, CompanionOf: "W2"},
-			{ID: "U1", Row: "1", Number: 5}, {ID: "B1", Row: "1", Number: 6, Blocked: true},
+			{ID: "W1", Row: "1", Number: 1, Kind: SeatWheelchair},
+			{ID: "C1", Row: "1", Number: 2, Kind: SeatCompanion, CompanionOf: "W1"},
+			{ID: "W2", Row: "1", Number: 3, Kind: SeatWheelchair},
+			{ID: "C2", Row: "1", Number: 4, Kind: SeatCompanion, CompanionOf: "W2"},
+			{ID: "U1", Row: "1", Number: 5},
+			{ID: "B1", Row: "1", Number: 6, Blocked: true},
 		}}}}))
 		ann, bob := &buyer{event: locking, name: "ann"}, &buyer{event: locking, name: "bob"}
 		require.Equal(t, ErrCompanion.Error(), refusal(t, s, ann.seats("C1", "W2")))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // In every claim the rows are chosen and locked in a materialised query of its
@@ -92,16 +94,28 @@ func (s *Store) MarkFailed(ctx context.Context, id int64, cause string) error {
 	}
 	if parked {
 		s.m.parked.Inc()
+		s.log.Error("message parked until somebody looks", zap.Int64("row", id), zap.String("cause", cause))
 	}
 	return nil
 }
 
-// Unpark puts up to limit parked rows back to be tried, oldest first, and gives
-// their number.
-func (s *Store) Unpark(ctx context.Context, limit int) (int, error) {
-	return s.bulk(ctx, "unpark outbox", `WITH due AS MATERIALIZED
-			(SELECT id FROM outbox WHERE state = 2 AND created_ms <= $1 ORDER BY id LIMIT $2 {skip})
-		UPDATE outbox SET state = 0, attempts = 0, next_ms = 0 WHERE id IN (SELECT id FROM due)`, 0, limit)
+// Unpark puts up to limit parked rows of an event back to be tried, oldest first,
+// and gives their number.
+func (s *Store) Unpark(ctx context.Context, event string, limit int) (int, error) {
+	var n int64
+	err := s.again(ctx, func(ctx context.Context, t tx) (err error) {
+		n, err = t.exec(ctx, `WITH due AS MATERIALIZED
+				(SELECT id FROM outbox WHERE state = 2 AND event = $1 ORDER BY id LIMIT $2 {skip})
+			UPDATE outbox SET state = 0, attempts = 0, next_ms = 0 WHERE id IN (SELECT id FROM due)`, nil, event, limit)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("unpark outbox of %s: %w", event, err)
+	}
+	if n > 0 {
+		s.news.poke()
+	}
+	return int(n), nil
 }
 
 // SweepOutbox deletes up to limit rows that were published longer ago than that,

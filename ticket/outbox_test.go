@@ -56,7 +56,10 @@ func TestPromise13OutboxKeepsOrder(t *testing.T) {
 		again, err = s.ClaimOutbox(t.Context(), 10, time.Second)
 		require.NoError(t, err)
 		require.Empty(t, again, "the hold is parked, and the cancellation stays behind it")
-		n, err := s.Unpark(t.Context(), 10)
+		n, err := s.Unpark(t.Context(), "other", 10)
+		require.NoError(t, err)
+		require.Zero(t, n, "another event's")
+		n, err = s.Unpark(t.Context(), "e", 10)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		for _, topic := range []string{TopicHeld, TopicCancelled} {

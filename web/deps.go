@@ -66,9 +66,11 @@ type Tickets interface {
 	Reservation(ctx context.Context, event, id, person string) (ticket.Reservation, error)
 }
 
-// Books recounts what an event has sold.
+// Books recounts what an event has sold, and has its messages tried again.
 type Books interface {
 	Books(ctx context.Context, event waitroom.EventID) (ticket.Books, error)
+	// Replay puts messages that were given up back to be published, and tells how many.
+	Replay(ctx context.Context, event waitroom.EventID) (int, error)
 }
 
 // Load takes the site's own report of how busy it is, 0 to 1.

@@ -277,6 +277,8 @@ func (fakeBooks) Books(_ context.Context, event waitroom.EventID) (ticket.Books,
 	}, nil
 }
 
+func (fakeBooks) Replay(context.Context, waitroom.EventID) (int, error) { return 3, nil }
+
 type fakeHub struct{}
 
 func (fakeHub) ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string) {

@@ -123,6 +123,24 @@ func (s *Server) opsBooks(c echo.Context) error {
 	}{books, stamp(books.At)})
 }
 
+// opsReplay has messages that the relay gave up tried again.
+func (s *Server) opsReplay(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+		return err
+	}
+	n, err := s.deps.Books.Replay(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		Replayed int `json:"replayed"`
+	}{n})
+}
+
 // opsMetrics is one sample of how the event does.
 func (s *Server) opsMetrics(c echo.Context) error {
 	id, err := eventID(c)

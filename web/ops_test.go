@@ -156,6 +156,9 @@ func TestOpsBooks(t *testing.T) {
 	require.JSONEq(t, `{"event":"demo","at":"2026-05-01T12:00:00.250Z","pass":false,
 		"sums":[{"name":"money","expected":2,"found":1,"pass":false,"note":"1 differ"}],"counts":{"seats sold":2}}`, w.Body.String())
 	require.Equal(t, http.StatusUnauthorized, r.do(t, call{method: "GET", path: "/v1/ops/events/demo/books"}).Code)
+	w = r.do(t, ops.by("POST").at("/v1/ops/events/demo/replay"))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"replayed":3}`, w.Body.String())
 	bare := newRig(t, func(_ *Config, d *Deps) { d.Books = nil })
 	require.Equal(t, http.StatusNotFound, bare.do(t, ops.by("GET").at("/v1/ops/events/demo/books")).Code)
 }

@@ -78,6 +78,7 @@ func (s *Server) routes(e *echo.Echo) {
 	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
 	if s.deps.Books != nil {
 		get(routeBooks, s.opsBooks, s.operator)
+		e.POST("/v1/ops/events/:event/replay", s.opsReplay, s.operator)
 	}
 	get("/v1/ops/events/:event/metrics", s.opsMetrics, s.operator)
 	e.GET(routeOpsLive, s.opsLive, s.operator)

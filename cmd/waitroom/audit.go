@@ -42,3 +42,11 @@ func (g lineGrants) Admitted(ctx context.Context, event string) (int64, time.Tim
 	ev, err := g.line.Event(ctx, waitroom.EventID(event))
 	return ev.Admitted, time.UnixMicro(ev.Epoch), err
 }
+
+// replayBatch is the most messages of one replay.
+const replayBatch = 1000
+
+// Replay puts messages that were given up back to be published.
+func (a auditor) Replay(ctx context.Context, event waitroom.EventID) (int, error) {
+	return a.store.Unpark(ctx, string(event), replayBatch)
+}

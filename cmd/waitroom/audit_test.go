@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/ticket/natstest"
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
 // audited has the service recount an event, and wants every sum to balance; flags
@@ -86,5 +89,43 @@ func TestAuditCommand(t *testing.T) {
 		status, stdout, stderr := runCommand(t, nil, append([]string{"audit"}, c.args...)...)
 		require.Equal(t, c.status, status, "%v: %s%s", c.args, stdout, stderr)
 		require.Contains(t, stderr, c.says)
+	}
+}
+
+// The whole way of a sale over each broker: the payment worker hears of it there, a
+// node without the database tells the buyer, and the audit finds every message.
+func TestBrokers(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(t *testing.T) string{
+		"nats": func(t *testing.T) string { t.Helper(); return natstest.Start(t).URL() },
+		"kafka": func(t *testing.T) string {
+			t.Helper()
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+			require.NoError(t, err)
+			t.Cleanup(cluster.Close)
+			return "kafka://" + cluster.ListenAddrs()[0] + "/sales?partitions=3"
+		},
+		"another redis": func(t *testing.T) string { t.Helper(); return redistest.Start(t, redistest.Config{}).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flags := append(realServers.flags(t), "--broker", url(t))
+			seller := startInstance(t, append(flags, "--roles", "admission,ticket,worker")...)
+			front := startInstance(t, append(flags, "--roles", "line")...)
+			seller.create("hall", hall(nil))
+			b := newBuyer(t, seller, "hall")
+			l := b.open(front)
+			id := b.held(seller, map[string]any{"quantity": 2})
+			status, _, _ := b.pay(seller, id, "pay", "approve")
+			require.Equal(t, http.StatusAccepted, status)
+			told := l.next(20*time.Second, "reservation")
+			require.Equal(t, "paid", told["status"])
+			require.Equal(t, id, told["reservation_id"])
+			until(t, 10*time.Second, "all is published", func() bool {
+				return seller.audited("hall", flags...).Counts["outbox published"] == 3
+			})
+			_, _, replayed := runCommand(t, nil, "event", "replay", "hall", "--target", seller.url, "--operator-token", operatorToken)
+			require.Empty(t, replayed)
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,13 +97,15 @@ func openBooks(ctx context.Context, cfg serveConfig, event string) (_ ticket.Boo
 	if a.store, err = ticket.New(ticket.Config{}, db, zap.NewNop(), nil); err != nil {
 		return ticket.Books{}, err
 	}
-	broker, err := openBroker(ctx, cfg)
-	if err != nil {
-		return ticket.Books{}, err
-	}
-	if broker != nil {
-		defer broker.close()
-		a.broker = broker.log
+	if cfg.Redis != "" || cfg.Broker != "" { // else it is in the service's own process
+		b, err := auditedBroker(cfg)
+		if err != nil {
+			return ticket.Books{}, err
+		}
+		defer func() { err = errors.Join(err, b.close()) }()
+		if a.broker, err = reachBroker(ctx, b); err != nil {
+			return ticket.Books{}, err
+		}
 	}
 	books, err := a.Books(ctx, waitroom.EventID(event))
 	if errors.Is(err, ticket.ErrWrongMode) {
@@ -136,4 +139,13 @@ func printBooks(out io.Writer, books ticket.Books, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(out, "%s at %s: %s\n", books.Event, books.At.Format(time.RFC3339), verdict)
 	return err
+}
+
+// auditedBroker is the broker that serve would publish to with these flags.
+func auditedBroker(cfg serveConfig) (broker, error) {
+	b, err := openBroker(cmp.Or(cfg.Broker, cfg.Redis), nil, brokerDeps{log: zap.NewNop()})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return b, nil
 }

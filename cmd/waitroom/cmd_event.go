@@ -32,7 +32,7 @@ func newEventCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&token, "operator-token", os.Getenv("WAITROOM_OPERATOR_TOKEN"), "operator `TOKEN` (or WAITROOM_OPERATOR_TOKEN)")
 	cmd.PersistentFlags().Lookup("operator-token").DefValue = "" // never printed by --help
 	cmd.AddCommand(
-		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventAuditCommand(client),
+		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventAuditCommand(client), eventReplayCommand(client),
 		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
 		eventStateCommand(client, "pause", "Let nobody in; joining goes on", waitroom.Paused),
 		eventStateCommand(client, "resume", "Go on after a pause", waitroom.Open),
@@ -191,6 +191,26 @@ func eventAuditCommand(client clientFunc) *cobra.Command {
 				faults = append(faults, err)
 			}
 			return errors.Join(faults...)
+		},
+	}
+}
+
+func eventReplayCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "replay EVENT", Short: "Try messages again that the relay gave up", Args: wantArgs("EVENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Replayed int `json:"replayed"`
+			}
+			if err := c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/replay", nil, &out); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d messages are tried again\n", out.Replayed)
+			return err
 		},
 	}
 }

@@ -36,6 +36,7 @@ type serveConfig struct {
 	OperatorToken string          // for /v1/ops and /console; empty: random, printed once
 	SiteKey       string          // for the site's own backend; empty: nobody has one
 	Identity      identity.Config // how the site signs its own JWTs
+	Broker        string          // URL of the outbox's broker; empty: streams in the line's store
 	Payments      string          // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
 	Preset        string          // a ready-made event to start with
 	Events        string          // YAML file of events to create where they do not exist
@@ -74,6 +75,7 @@ var settings = []setting{
 	{"identity-issuer", "", "`ISS` that the site's JWTs must name (default: any)"},
 	{"identity-audience", "", "`AUD` that the site's JWTs must name (default: any)"},
 	{"identity-leeway", "5s", "how far the site's clock may be from ours"},
+	{"broker", "", "`URL` of the broker for what is sold: redis://, nats://, kafka:// (default: streams in --redis)"},
 	{"payments", "", "`URL` of a payment provider that waitroom sandbox serves (default: one in the process)"},
 	{"preset", "", "`NAME` of a ready-made event to start with: " + strings.Join(presetNames(), ", ")},
 	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
@@ -195,7 +197,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Proxies: list(k.String("proxies")),
 		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
 		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
-		Payments: k.String("payments"),
+		Broker: k.String("broker"), Payments: k.String("payments"),
 		Identity: identity.Config{
 			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),
 			Issuer: k.String("identity-issuer"), Audience: k.String("identity-audience"), Leeway: leeway,
@@ -210,6 +212,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		checkAddr(c.Addr),
 		checkURL("redis", c.Redis, "redis", "rediss", "redis+sentinel", "redis+cluster"),
 		checkURL("database", c.Database, "postgres", "postgresql"),
+		checkURL("broker", c.Broker, brokerSchemes...),
 		checkOrigin("public-url", c.PublicURL),
 		checkOrigin("payments", c.Payments),
 		checkPath("keys", c.Keys),

@@ -52,6 +52,7 @@ type service struct {
 	reports    *admission.Reports
 	db         *ticket.DB
 	store      *ticket.Store
+	broker     broker
 
 	front, back, base []runner
 	closers           []func() error
@@ -75,7 +76,7 @@ func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) 
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
-		s.openStore, s.openKeys, s.buildTickets, s.buildLine, s.buildAdmission, s.buildIssuing,
+		s.openStore, s.openKeys, s.openBroker, s.buildTickets, s.buildLine, s.buildAdmission, s.buildIssuing,
 		func(ctx context.Context) error { return s.plant(ctx, b.plan) },
 		func(context.Context) error { return s.buildWeb(b.listener) }, //nolint:contextcheck // handlers have their requests' contexts
 	} {
@@ -153,6 +154,16 @@ func (s *service) openStore(ctx context.Context) error {
 	}
 	s.closers = append(s.closers, s.rdb.Close)
 	return reachRedis(ctx, s.rdb)
+}
+
+// openBroker makes what the outbox is published to.
+func (s *service) openBroker(context.Context) (err error) {
+	s.broker, err = openBroker(s.cfg.Broker, s.rdb, brokerDeps{s.node, s.log, s.metrics})
+	if err != nil {
+		return usage(err)
+	}
+	s.closers = append(s.closers, s.broker.close)
+	return nil
 }
 
 // openKeys finds the keys: the operator's own; or on the embedded default a file
@@ -296,7 +307,11 @@ func (s *service) buildWeb(listener net.Listener) error {
 		deps.Ready = append(deps.Ready, web.Check{Name: "database", Ping: s.store.Ping})
 	}
 	if s.store != nil {
-		deps.Books = auditor{store: s.store, broker: storeLog(s.rdb), line: s.line}
+		log, err := s.broker.log()
+		if err != nil {
+			return err
+		}
+		deps.Books = auditor{store: s.store, broker: log, line: s.line}
 	}
 	if s.cfg.Limits {
 		limiter, err := s.limiter()

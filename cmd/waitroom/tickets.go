@@ -5,7 +5,6 @@ import (
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/ticket/pay"
-	"github.com/waitroom-dev/waitroom/ticket/redisbroker"
 	"github.com/waitroom-dev/waitroom/ticket/relay"
 )
 
@@ -45,7 +44,7 @@ func (s *service) buildTickets(ctx context.Context) error {
 
 // buildWorker makes what carries messages out of the database and money into it.
 func (s *service) buildWorker() error {
-	publisher, err := redisbroker.NewPublisher(redisbroker.PublisherConfig{Prefix: keyPrefix}, s.rdb)
+	publisher, err := s.broker.publisher()
 	if err != nil {
 		return err
 	}
@@ -66,13 +65,11 @@ func (s *service) buildWorker() error {
 	if err != nil {
 		return err
 	}
-	consumer, err := redisbroker.NewConsumer(redisbroker.ConsumerConfig{
-		Prefix: keyPrefix, Group: "payments", Name: s.node, Topics: []string{ticket.TopicPaymentRequested},
-	}, s.rdb, worker.Handle, s.log, s.metrics)
+	consume, err := s.broker.consumer(paymentGroup, ticket.TopicPaymentRequested, worker.Handle)
 	if err != nil {
 		return err
 	}
-	s.back = append(s.back, carrier.Run, worker.Run, consumer.Run)
+	s.back = append(s.back, carrier.Run, worker.Run, consume)
 	return nil
 }
 
@@ -98,10 +95,10 @@ func (s *service) followOutcomes() error {
 		s.store.Listen(s.hub)
 		return nil
 	}
-	tail, err := redisbroker.NewTail(redisbroker.TailConfig{Prefix: keyPrefix}, s.rdb, s.hub, s.log, s.metrics)
+	tail, err := s.broker.tail(s.hub)
 	if err != nil {
 		return err
 	}
-	s.back = append(s.back, tail.Run)
+	s.back = append(s.back, tail)
 	return nil
 }

@@ -82,7 +82,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 // running runs a component until the test ends, or until stop is called.
 func running(t *testing.T, run func(context.Context) error) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended in a cleanup
+	ctx, cancel := context.WithCancel(context.Background()) // ended in a cleanup
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
 	stop = sync.OnceFunc(func() {
@@ -157,7 +157,7 @@ func refuses(t *testing.T, b Broker) {
 	large := message(1)
 	large.Payload = make([]byte, b.TooLarge)
 	for i := range large.Payload {
-		large.Payload[i] = byte(rand.IntN(256)) // it must not be packed small
+		large.Payload[i] = byte(rand.IntN(256)) //nolint:gosec // it must not be packed small
 	}
 	nameless := message(2)
 	nameless.DedupID = ""

@@ -57,7 +57,7 @@ func (g *gate) wait() {
 }
 
 func (g *gate) listen(network, address string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), network, address) //nolint:usetesting // the cluster closes it
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), network, address) // the cluster closes it
 	return gated{l, g}, err
 }
 

@@ -189,8 +189,10 @@ func (c *Consumer) bury(ctx context.Context, client *kgo.Client, r *kgo.Record, 
 	defer cancel()
 	err := ensure(ctx, client, c.address.dead(), 1)
 	if err == nil {
-		letter := &kgo.Record{Topic: c.address.dead(), Key: r.Key, Value: r.Value,
-			Headers: append(slices.Clone(r.Headers), kgo.RecordHeader{Key: headCause, Value: []byte(cause.Error())})}
+		letter := &kgo.Record{
+			Topic: c.address.dead(), Key: r.Key, Value: r.Value,
+			Headers: append(slices.Clone(r.Headers), kgo.RecordHeader{Key: headCause, Value: []byte(cause.Error())}),
+		}
 		err = client.ProduceSync(ctx, letter).FirstErr()
 	}
 	if err != nil {

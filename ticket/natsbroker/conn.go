@@ -48,6 +48,7 @@ func (n names) allDead() string             { return n.prefix + ".dead.>" }
 func (n names) subject(topic string) string { return n.prefix + ".tickets." + topic }
 func (n names) deadLetter(to string) string { return n.prefix + ".dead." + to }
 func (n names) topic(subject string) string { return strings.TrimPrefix(subject, n.prefix+".tickets.") }
+
 func (n names) subjects(of []string) []string {
 	subjects := make([]string, len(of))
 	for i, topic := range of {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -191,7 +192,7 @@ func (c *Consumer) fetch(ctx context.Context, group jetstream.Consumer, free cha
 func (c *Consumer) deliver(ctx context.Context, m jetstream.Msg) {
 	count := 1
 	if meta, err := m.Metadata(); err == nil {
-		count = int(min(meta.NumDelivered, 1<<30)) //nolint:gosec // bounded in the line
+		count = int(min(meta.NumDelivered, 1<<30))
 	}
 	msg := c.names.message(m)
 	log := c.log.With(zap.String("id", msg.DedupID), zap.Int("attempt", count))
@@ -228,9 +229,7 @@ func (c *Consumer) bury(ctx context.Context, m jetstream.Msg, log *zap.Logger, c
 		return
 	}
 	letter := &nats.Msg{Subject: c.names.deadLetter(c.names.topic(m.Subject())), Data: m.Data(), Header: nats.Header{}}
-	for name, values := range m.Headers() {
-		letter.Header[name] = values
-	}
+	maps.Copy(letter.Header, m.Headers())
 	letter.Header.Set(headCause, cause.Error())
 	if _, err := c.js.PublishMsg(ctx, letter); err != nil {
 		log.Warn("message not buried, comes again", zap.Error(err))

@@ -67,9 +67,9 @@ func (s *Server) Restart(tb testing.TB) {
 
 func (s *Server) start(tb testing.TB) {
 	tb.Helper()
-	s.cmd = exec.CommandContext(context.Background(), "nats-server", "-a", "127.0.0.1", "-p", strconv.Itoa(s.port), "-js", "-sd", s.dir) //nolint:usetesting // ended by hand
+	s.cmd = exec.CommandContext(context.Background(), "nats-server", "-a", "127.0.0.1", "-p", strconv.Itoa(s.port), "-js", "-sd", s.dir) //nolint:gosec // a test's own, ended by hand
 	require.NoError(tb, s.cmd.Start())
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) //nolint:usetesting // also in a cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

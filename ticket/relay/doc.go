@@ -13,7 +13,7 @@
 //	    └───────────────────┘    │ fails                │ claimed again, same
 //	    ▲                        ▼                      │ deduplication id
 //	    └──── later ──────── failed ────▶ parked        ▼
-//	                             (after N it is parked; Store.Unpark puts it back)
+//	                             (after N it is parked; `waitroom event replay` puts it back)
 //
 // # Words
 //
