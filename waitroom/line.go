@@ -91,6 +91,8 @@ type Line struct {
 	// unlisted are the events of which the store did not know this node when it last
 	// said who is here; the next heartbeat tells.
 	unlisted map[EventID]bool
+	// followers are those of the view of this process, by event.
+	followers map[EventID]*follower
 }
 
 // New makes a Line; it connects to nothing. The client must have
@@ -116,7 +118,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 		log:    log.Named("line"),
 		keys:   keys{prefix: cfg.Prefix},
 		signer: receipts{keys: cfg.ReceiptKeys},
-		seen:   make(map[EventID]Seq), unlisted: make(map[EventID]bool),
+		seen:   make(map[EventID]Seq), unlisted: make(map[EventID]bool), followers: make(map[EventID]*follower),
 	}
 	if !obeysContext(rdb) {
 		l.log.Warn("store client ignores call timeouts")

@@ -82,6 +82,7 @@ func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, erro
 	if p.Grants, err = parseGrants(req.Event, r.rest[0]); err != nil {
 		return Promotion{}, fmt.Errorf("promote in %s: %w", req.Event, err)
 	}
+	l.admitted(req.Event, p.Grants)
 	counts, err := numbers(r.rest[2], r.rest[3], r.rest[5])
 	if err != nil {
 		return Promotion{}, fmt.Errorf("promote in %s: %w", req.Event, err)
@@ -124,7 +125,9 @@ func (l *Line) Admit(ctx context.Context, event EventID, req AdmitRequest) ([]Gr
 		if err := r.want(1); err != nil {
 			return nil, fmt.Errorf("admit in %s: %w", event, err)
 		}
-		return parseGrants(event, r.rest[0])
+		grants, err := parseGrants(event, r.rest[0])
+		l.admitted(event, grants)
+		return grants, err
 	case outcomeNoEntry:
 		return nil, fmt.Errorf("admit in %s: %w", event, ErrNoEntry)
 	case outcomeFull:

@@ -108,6 +108,7 @@ func (l *Line) Block(ctx context.Context, event EventID, entry EntryID, by strin
 	if _, err := l.call(ctx, scriptBlock, event, nil, string(entry), by); err != nil {
 		return fmt.Errorf("block in %s: %w", event, err)
 	}
+	l.moved(event, entry)
 	return nil
 }
 
@@ -117,5 +118,6 @@ func (l *Line) Leave(ctx context.Context, event EventID, entry EntryID) error {
 	if _, err := l.call(ctx, scriptLeave, event, nil, string(entry)); err != nil {
 		return fmt.Errorf("leave %s: %w", event, err)
 	}
+	l.moved(event, entry)
 	return nil
 }

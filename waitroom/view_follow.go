@@ -39,6 +39,7 @@ type follower struct {
 	ended  chan struct{} // closed by stop
 	stop   func()        // asks run to end: the event is no more
 	state  followed
+	polls  polls
 	reader feedReader // owned by run
 }
 
@@ -89,6 +90,8 @@ func (f *follower) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, f.stop)()
 	known := sync.OnceFunc(func() { close(f.ready) })
 	defer known()
+	f.line.follows(f)
+	defer f.line.unfollows(f)
 	var tries backoff
 	for {
 		more, err := f.step(ctx)
@@ -156,6 +159,9 @@ func (f *follower) tend(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+	if err := f.renew(ctx); err != nil {
+		return false, err
+	}
 	if r.broken && r.loadAfter.IsZero() {
 		return false, nil // a feed is read on from where the line was loaded
 	}
@@ -211,6 +217,7 @@ func (f *follower) refresh(ctx context.Context) error {
 // read reads the feed up to its end, or as far as a turn goes.
 func (f *follower) read(ctx context.Context) (more bool, err error) {
 	r := &f.reader
+	reading := f.polls.begin()
 	for range feedReads {
 		msgs, err := f.line.feedRead(ctx, f.id, r.at, feedBatch)
 		if err != nil {
@@ -230,6 +237,7 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 		}
 		if !full {
 			f.caughtUp()
+			f.polls.caughtUp(reading)
 			return false, nil
 		}
 	}

@@ -182,7 +182,7 @@ func seqsOf(places []Place) []Seq {
 // counting counts commands by name.
 type counting struct {
 	hook
-	n, scans atomic.Int64
+	n, scans, places atomic.Int64
 }
 
 func (c *counting) count(cmds ...redis.Cmder) {
@@ -190,6 +190,9 @@ func (c *counting) count(cmds ...redis.Cmder) {
 		c.n.Add(1)
 		if strings.HasPrefix(cmd.Name(), "z") {
 			c.scans.Add(1)
+		}
+		if args := cmd.Args(); len(args) > 1 && args[1] == scriptPlace.Hash() {
+			c.places.Add(1)
 		}
 	}
 }

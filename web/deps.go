@@ -18,7 +18,6 @@ import (
 // Line is what fans and the gate do with the line.
 type Line interface {
 	Join(ctx context.Context, req waitroom.JoinRequest) (waitroom.Place, error)
-	Place(ctx context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error)
 	PlaceOf(ctx context.Context, event waitroom.EventID, subject string) (waitroom.Place, error)
 	Leave(ctx context.Context, event waitroom.EventID, entry waitroom.EntryID) error
 	ReadReceipt(event waitroom.EventID, token string) (waitroom.EntryID, waitroom.Seq, error)
@@ -41,8 +40,12 @@ type Operations interface {
 	Audit(ctx context.Context, event waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error)
 }
 
-// View is this node's memory of the lines.
+// View is this node's memory of the lines. Place and PlaceOf ask the line about
+// whoever they do not know.
 type View interface {
+	Place(ctx context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error)
+	PlaceOf(ctx context.Context, event waitroom.EventID, subject string) (waitroom.Place, error)
+	Shown(event waitroom.EventID, entry waitroom.EntryID, seq waitroom.Seq, position int64) int64
 	Event(ctx context.Context, event waitroom.EventID) (waitroom.Event, error)
 	Position(event waitroom.EventID, seq waitroom.Seq) (int64, bool)
 	Estimate(event waitroom.EventID, position int64) (eta, p90 time.Duration, ok bool)

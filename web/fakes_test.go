@@ -144,8 +144,10 @@ func (l *fakeLine) Use(_ context.Context, _ waitroom.EventID, jti, id string) er
 	return nil
 }
 
-// fakeView knows the event "demo" and, with identity jwt, "members".
+// fakeView asks the line about everybody, and knows the event "demo" and, with
+// identity jwt, "members".
 type fakeView struct {
+	*fakeLine
 	event    waitroom.Event
 	err      error
 	position int64
@@ -162,6 +164,11 @@ func (v *fakeView) Event(_ context.Context, id waitroom.EventID) (waitroom.Event
 		return waitroom.Event{}, waitroom.ErrNoEvent
 	}
 	return v.event, nil
+}
+
+// Shown remembers nobody.
+func (v *fakeView) Shown(_ waitroom.EventID, _ waitroom.EntryID, _ waitroom.Seq, position int64) int64 {
+	return position
 }
 
 func (v *fakeView) Position(waitroom.EventID, waitroom.Seq) (int64, bool) {
@@ -340,6 +347,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 		Sample:       func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
 		AdmissionLog: fakeAdmissionLog{}, Pages: testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
 	}
+	r.view.fakeLine = r.line
 	for _, f := range change {
 		f(&cfg, &deps)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
@@ -150,7 +149,12 @@ func (s *Server) join(c echo.Context) error {
 	if place.Created {
 		status = http.StatusCreated
 	}
-	return s.writePlace(c, status, place)
+	body, wait, err := s.placeBody(c, place, 0)
+	if err != nil {
+		return err
+	}
+	setRetryAfter(c.Response().Header(), wait)
+	return writeJSON(c, status, body)
 }
 
 // joinRequest says who joins. A place token that is damaged or of another event is
@@ -191,36 +195,6 @@ func (s *Server) whenOpen(c echo.Context, id waitroom.EventID, err error) error 
 	}
 	const longest = time.Hour // schedules change
 	return After(err, min(max(opens.Sub(ev.Now), time.Second), longest))
-}
-
-// me tells a person where they stand, where no socket gets through.
-func (s *Server) me(c echo.Context) error {
-	id, err := eventID(c)
-	if err != nil {
-		return err
-	}
-	place, err := s.placeOf(c, id)
-	if err != nil {
-		return err
-	}
-	return s.writePlace(c, http.StatusOK, place)
-}
-
-func (s *Server) placeOf(c echo.Context, id waitroom.EventID) (waitroom.Place, error) {
-	r := c.Request()
-	subject, err := s.subject(r, id)
-	if err != nil && !errors.Is(err, waitroom.ErrNoEvent) { // which the token's check comes before
-		return waitroom.Place{}, err
-	}
-	if subject != "" {
-		return s.deps.Line.PlaceOf(r.Context(), id, subject)
-	}
-	token := placeToken(r, id)
-	if token == "" {
-		return waitroom.Place{}, waitroom.ErrTokenRequired
-	}
-	place, err := s.deps.Line.Place(r.Context(), id, token)
-	return place, foreign(err)
 }
 
 // leave gives the place up. The cookie stays: it says who may come back.
@@ -268,102 +242,6 @@ func (s *Server) live(c echo.Context) error {
 	}
 	s.deps.Hub.ServeLive(c.Response().Writer, c.Request(), id, placeToken(c.Request(), id))
 	return nil
-}
-
-// writePlace answers with a place as this node sees it.
-func (s *Server) writePlace(c echo.Context, status int, p waitroom.Place) error {
-	body := placeBody{EntryID: p.Entry, State: p.State, PlaceToken: p.Receipt}
-	ev, err := s.deps.View.Event(c.Request().Context(), p.Event)
-	if err != nil { // the place is safe all the same, and its holder must learn it
-		s.log.Warn("event not in view", zap.String("event", string(p.Event)), zap.Error(err))
-	} else {
-		body.Waiting = &ev.Waiting
-	}
-	wait := polledRarely
-	switch p.State {
-	case waitroom.EntryWaiting:
-		wait = withinGrace(c.Request(), ev, s.setPosition(c.Request().Context(), &body, p))
-	case waitroom.EntryAdmitted, waitroom.EntryEntered:
-		if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
-			return fmt.Errorf("mint entry token: %w", err)
-		}
-		ends := p.Grant.ClaimBy
-		if p.State == waitroom.EntryEntered {
-			ends = p.Grant.SessionEnds
-		}
-		body.AdmittedAt, body.ExpiresAt = new(stamp(p.Grant.AdmittedAt)), new(stamp(ends))
-		body.RedirectURL = s.redirectURL(c, p.Event, ev)
-	case waitroom.EntryLobby:
-		wait = withinGrace(c.Request(), ev, wait)
-	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:
-		wait = 0 // nothing will change by asking
-	}
-	setRetryAfter(c.Response().Header(), wait)
-	return writeJSON(c, status, body)
-}
-
-// The bounds of how often a page without a socket asks.
-const (
-	polledOften  = 2 * time.Second
-	polledRarely = 20 * time.Second
-)
-
-// withinGrace lets whoever only polls ask three times in the grace of the event,
-// so that one answer that is lost costs no place.
-func withinGrace(r *http.Request, ev waitroom.Event, wait time.Duration) time.Duration {
-	const asks = 3
-	grace := time.Duration(ev.Grace)
-	if isPhone(r) {
-		grace = time.Duration(ev.GraceMobile)
-	}
-	if grace == 0 { // the event is not in view
-		return wait
-	}
-	return min(wait, max(grace/asks, time.Second))
-}
-
-// setPosition adds where in the line somebody is, and says when to ask again.
-func (s *Server) setPosition(ctx context.Context, body *placeBody, p waitroom.Place) time.Duration {
-	position, ok := s.position(ctx, p)
-	if !ok { // this node's memory is more than a moment away from the store's
-		return polledOften
-	}
-	body.Position, body.Ahead = &position, new(position-1)
-	if body.Waiting != nil {
-		body.Waiting = new(max(*body.Waiting, position))
-	}
-	eta, p90, ok := s.deps.View.Estimate(p.Event, position)
-	if ok {
-		body.EtaS, body.EtaP90S = new(wholeSeconds(eta)), new(wholeSeconds(p90))
-	}
-	return askAgain(position, eta, ok)
-}
-
-// position asks this node's memory, and waits a moment for it where the store is
-// ahead: a place that was just put back by its receipt comes with the next look at
-// the feed.
-func (s *Server) position(ctx context.Context, p waitroom.Place) (int64, bool) {
-	const looks, between = 8, 25 * time.Millisecond
-	for look := 0; ; look++ {
-		position, ok := s.deps.View.Position(p.Event, p.Seq)
-		if ok || look == looks {
-			return position, ok
-		}
-		select {
-		case <-ctx.Done():
-			return 0, false
-		case <-time.After(between):
-		}
-	}
-}
-
-// askAgain is when somebody at a position should ask next: sooner the nearer.
-func askAgain(position int64, eta time.Duration, known bool) time.Duration {
-	wait := time.Duration(min(position, 1<<20)) * 20 * time.Millisecond
-	if known {
-		wait = eta / 4
-	}
-	return min(max(wait, polledOften), polledRarely)
 }
 
 // redirectURL is where an admitted person goes: back to the address they came

@@ -142,23 +142,23 @@ func TestMeByState(t *testing.T) {
 	}{
 		"at the front": {
 			place: waitroom.Place{State: waitroom.EntryWaiting}, position: 1,
-			want: map[string]any{"state": "waiting", "position": 1.0, "ahead": 0.0, "waiting": 5.0}, retry: "2",
+			want: map[string]any{"state": "waiting", "position": 1.0, "ahead": 0.0, "waiting": 5.0}, retry: "1",
 		},
 		"far behind, no estimate": {
 			place: waitroom.Place{State: waitroom.EntryWaiting}, position: 12847,
-			want: map[string]any{"state": "waiting", "position": 12847.0, "ahead": 12846.0, "waiting": 12847.0}, retry: "20",
+			want: map[string]any{"state": "waiting", "position": 12847.0, "ahead": 12846.0, "waiting": 12847.0}, retry: "5",
 		},
 		"in the middle": {
 			place: waitroom.Place{State: waitroom.EntryWaiting}, position: 500, eta: 40 * time.Second,
-			want: map[string]any{"state": "waiting", "position": 500.0, "ahead": 499.0, "waiting": 500.0, "eta_s": 40.0, "eta_p90_s": 80.0}, retry: "10",
+			want: map[string]any{"state": "waiting", "position": 500.0, "ahead": 499.0, "waiting": 500.0, "eta_s": 40.0, "eta_p90_s": 80.0}, retry: "4",
 		},
 		"between two views": {
 			place: waitroom.Place{State: waitroom.EntryWaiting},
-			want:  map[string]any{"state": "waiting", "waiting": 5.0}, retry: "2",
+			want:  map[string]any{"state": "waiting", "waiting": 5.0}, retry: "1",
 		},
 		"lobby": {
 			place: waitroom.Place{State: waitroom.EntryLobby}, position: 9,
-			want: map[string]any{"state": "lobby", "waiting": 5.0}, retry: "20",
+			want: map[string]any{"state": "lobby", "waiting": 5.0}, retry: "5",
 		},
 		"admitted": {
 			place: waitroom.Place{State: waitroom.EntryAdmitted, Grant: grant},
@@ -194,12 +194,47 @@ func TestMeByState(t *testing.T) {
 	}
 }
 
+// Who has an answer is not sent it again, and whoever sends its tag back, to whichever
+// node, is shown no greater position.
+func TestPollsHaveATag(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.view.position = 40
+	w := r.do(t, asking)
+	require.Equal(t, http.StatusOK, w.Code)
+	tag := w.Header().Get("ETag")
+	require.True(t, strings.HasPrefix(tag, `W/"`), "%s", tag)
+
+	w = r.do(t, asking.with("If-None-Match", tag))
+	require.Equal(t, http.StatusNotModified, w.Code)
+	require.Empty(t, w.Body.Bytes())
+	require.Equal(t, tag, w.Header().Get("ETag"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+
+	r.view.position, r.view.event.Waiting = 44, 90 // places that others got back
+	w = r.do(t, asking.with("If-None-Match", tag))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, 40.0, fieldsOf(t, w)["position"])
+	require.Equal(t, 44.0, fieldsOf(t, r.do(t, asking))["position"])
+	for _, foreign := range []string{
+		`W/"4.1.x"`, `W/"3.0.x"`, `W/"3.-5.x"`, `W/"3..x"`, `"3"`, "*x", `W/"3.zzzzzzzzzzzzzzzzz.x"`, `,,"`,
+	} {
+		require.Equal(t, 44.0, fieldsOf(t, r.do(t, asking.with("If-None-Match", foreign)))["position"], "%s", foreign)
+	}
+
+	r.view.position = 39
+	w = r.do(t, asking.with("If-None-Match", tag))
+	require.Equal(t, 39.0, fieldsOf(t, w)["position"])
+	require.NotEqual(t, tag, w.Header().Get("ETag"))
+}
+
 // Whoever only polls, and as rarely as they are told, keeps the place.
 func TestAskAgainIsWithinTheGrace(t *testing.T) {
 	t.Parallel()
-	for agent, want := range map[string]string{"": "4", "Mobile": "9"} {
+	for agent, want := range map[string]string{"": "3", "Mobile": "4"} {
 		r := newRig(t)
-		r.view.event.Grace, r.view.event.GraceMobile = waitroom.Duration(12*time.Second), waitroom.Duration(27*time.Second)
+		r.view.event.Grace, r.view.event.GraceMobile = waitroom.Duration(9*time.Second), waitroom.Duration(12*time.Second)
 		r.view.position = 12847
 		w := r.do(t, asking.with("User-Agent", agent))
 		require.Equal(t, http.StatusOK, w.Code)
@@ -262,11 +297,11 @@ func TestAskAgainIsSoonerNearerTheFront(t *testing.T) {
 	for position := int64(1); position < 1<<40; position *= 3 {
 		wait := askAgain(position, 0, false)
 		require.GreaterOrEqual(t, wait, before)
-		require.True(t, wait >= polledOften && wait <= polledRarely)
+		require.True(t, wait >= polledNear && wait <= polledFar)
 		before = wait
 	}
-	require.Equal(t, polledRarely, askAgain(5, 1000*time.Hour, true))
-	require.Equal(t, polledOften, askAgain(1<<40, time.Second, true))
+	require.Equal(t, polledFar, askAgain(5, 1000*time.Hour, true))
+	require.Equal(t, polledNear, askAgain(1<<40, time.Second, true))
 }
 
 func TestIdentityJWT(t *testing.T) {

@@ -80,6 +80,11 @@ func (t *threeCalls) Position(_ waitroom.EventID, seq waitroom.Seq) (int64, bool
 	return int64(seq), true
 }
 
+// Shown remembers nobody.
+func (t *threeCalls) Shown(_ waitroom.EventID, _ waitroom.EntryID, _ waitroom.Seq, position int64) int64 {
+	return position
+}
+
 // Estimate divides by the rate.
 func (t *threeCalls) Estimate(_ waitroom.EventID, position int64) (eta, p90 time.Duration, ok bool) {
 	eta = time.Duration(float64(position) / t.event.RatePerS * float64(time.Second))
