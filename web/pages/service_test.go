@@ -54,6 +54,7 @@ type service struct {
 	place    doc           // the answer to entries/me; nil: nobody has joined
 	token    string
 	joined   int
+	unchanged int // answers to entries/me that the page had already
 	seats    map[string]string
 	version  int
 	sale     doc
@@ -232,6 +233,13 @@ func (s *service) getMe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Retry-After", "2")
+	tag := fmt.Sprintf(`W/"%v.%v"`, body["state"], body["position"])
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		s.set(func(s *service) { s.unchanged++ })
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
 	s.answer(w, http.StatusOK, body)
 }
 

@@ -131,6 +131,14 @@ func TestPromise5FallsBackByItself(t *testing.T) {
 		p.Reads("link", "Live, checked every few seconds")
 		s.position(22)
 		p.Reads("position", "22")
+		until(t, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.unchanged > 0
+		})
+		p.Reads("position", "22")
+		s.position(21)
+		p.Reads("position", "21")
 		asked := s.seen(http.MethodGet, "/entries/me")
 		for i := 1; i < len(asked); i++ {
 			require.GreaterOrEqual(t, asked[i].At.Sub(asked[i-1].At), 2*time.Second-50*time.Millisecond, "asked before Retry-After")

@@ -107,13 +107,18 @@ function keepToken(place, created) {
   device.set(placeKey(event), mine);
 }
 
+let answered; // {token, etag, place}: the last answer to askPlace
+
 // askPlace asks over HTTP where this person stands and answers with the time until
 // the next question.
 async function askPlace(attempt) {
   try {
-    const answer = await call('GET', `${api}/entries/me${query}`, { token: mine.token, attempt });
-    keepToken(answer.body, false);
-    take({ type: 'Place', place: answer.body });
+    const { token } = mine;
+    const etag = answered?.token === token ? answered.etag : undefined;
+    const answer = await call('GET', `${api}/entries/me${query}`, { token, attempt, etag });
+    if (answer.status !== 304) answered = { token, etag: answer.headers.get('ETag') ?? undefined, place: answer.body };
+    keepToken(answered.place, false);
+    take({ type: 'Place', place: answered.place });
     return answer.wait;
   } catch (err) {
     const over = { 404: { type: 'ended', state: 'expired' }, 401: { type: 'Stranger' } }[err.status] ??
