@@ -79,6 +79,13 @@ type Pass struct {
 	Expired bool
 }
 
+// End is a grant that is over.
+type End struct {
+	Entry EntryID
+	JTI   string
+	State EntryState // completed, expired, left or blocked
+}
+
 // Departure is an entry that stopped waiting without having been promoted.
 type Departure struct {
 	Entry EntryID

@@ -98,6 +98,7 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 			return Event{}, fmt.Errorf("patch: %w", err)
 		}
 		if r.outcome != outcomeConflict {
+			l.stir(ctx, id)
 			return l.Event(ctx, id)
 		}
 	}
@@ -229,6 +230,7 @@ func (l *Line) ShiftClock(ctx context.Context, id EventID, ahead time.Duration) 
 	if _, err := l.call(ctx, scriptShift, id, nil, ahead.Milliseconds()); err != nil {
 		return fmt.Errorf("shift clock: %w", err)
 	}
+	l.stir(ctx, id)
 	return nil
 }
 

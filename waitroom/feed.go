@@ -22,7 +22,7 @@ type feedRecord struct {
 	granted  []Grant     // g: promoted, out of the line
 	departed []Departure // d: out of the line without a grant
 	returned []Seq       // r: put back into the line
-	ended    int         // x: how many grants are over
+	ended    []End       // x: grants that are over
 }
 
 // parseFeed reads a record of event's feed strictly: one wrong line, and none of
@@ -45,8 +45,7 @@ func parseFeed(event EventID, values map[string]any) (feedRecord, error) {
 	r.granted, errs[2] = feedLines(fields, "g", func(line string) (Grant, error) { return feedGrant(event, line) })
 	r.departed, errs[3] = feedLines(fields, "d", feedDeparture)
 	r.returned, errs[4] = feedLines(fields, "r", feedReturn)
-	ended, err := feedLines(fields, "x", feedEnded)
-	r.ended, errs[5] = len(ended), err
+	r.ended, errs[5] = feedLines(fields, "x", feedEnded)
 	if err := errors.Join(errs[:]...); err != nil {
 		return feedRecord{}, err
 	}
@@ -117,13 +116,17 @@ func feedReturn(line string) (Seq, error) {
 	return seq, err
 }
 
-// feedEnded reads "entry jti state", of which only the number of lines counts.
-func feedEnded(line string) (struct{}, error) {
+// feedEnded reads "entry jti state". A state that is not known is taken as it is:
+// only the number of lines changes a count.
+func feedEnded(line string) (End, error) {
 	p, err := feedParts(line, 3)
 	if err != nil {
-		return struct{}{}, err
+		return End{}, err
 	}
-	return struct{}{}, errors.Join(feedName("entry", p[0]), feedName("jti", p[1]), feedName("state", p[2]))
+	if err := errors.Join(feedName("entry", p[0]), feedName("jti", p[1]), feedName("state", p[2])); err != nil {
+		return End{}, err
+	}
+	return End{Entry: EntryID(p[0]), JTI: p[1], State: EntryState(p[2])}, nil
 }
 
 func feedParts(line string, n int) ([]string, error) {

@@ -11,6 +11,10 @@ func (k keys) index() string { return k.prefix + ":events" }
 // after the event is deleted; it stands outside the tags.
 func (k keys) archives() string { return k.prefix + ":archives" }
 
+// stirs is the stream of the ids of events that an operator has just changed; it
+// stands outside the tags too.
+func (k keys) stirs() string { return k.prefix + ":stirs" }
+
 func (k keys) of(e EventID, name string) string {
 	return k.prefix + ":{" + string(e) + "}:" + name
 }

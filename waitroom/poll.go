@@ -254,13 +254,16 @@ func (f *follower) remembered(c placeCall, now time.Time) (Place, bool) {
 }
 
 // exact says whether memory is what the store has, but for a moment, and what the
-// shortest grace is.
+// shortest grace is. Where nobody waits in a line, or the lobby's order is still to
+// come, it never is.
 func (f *follower) exact() (grace time.Duration, exact bool) {
 	s := &f.state
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	grace = time.Duration(min(s.event.Grace, s.event.GraceMobile))
-	return grace, s.level && s.known && time.Since(s.heard) < viewRefresh
+	drawn := s.event.Order == "draw" && (s.event.State == Lobby || s.event.State == Scheduled)
+	lines := (s.event.Mode == "" || s.event.Mode == "queue") && !drawn
+	return grace, lines && s.level && s.known && time.Since(s.heard) < viewRefresh
 }
 
 // follows has f hear of those whom this process moves. The last who follows an event

@@ -49,6 +49,12 @@ type ForgottenListener interface {
 	Forgotten(EventID)
 }
 
+// EndedListener is a Listener that wants to hear of turns that are over: completed,
+// given back, revoked, or whose time ended. As with Departed, some are never told.
+type EndedListener interface {
+	Ended(EventID, []End)
+}
+
 // View is what one node knows of all lines, in memory. Run keeps it up to date; all
 // other methods may be called concurrently, and none but Event of an event that is
 // not known waits for the store.
@@ -95,6 +101,7 @@ func (v *View) Run(ctx context.Context) error {
 		v.finish()
 		wg.Wait()
 	}()
+	wg.Go(func() { v.listen(ctx) })
 	var backoff backoff
 	for {
 		l := v.claim()

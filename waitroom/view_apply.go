@@ -21,6 +21,7 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	r := &f.reader
 	var granted []Grant
 	var departed []Departure
+	var ended []End
 	whole := true
 	for _, msg := range msgs {
 		id, err := parseStreamID(msg.ID)
@@ -49,6 +50,7 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 		r.dirty = r.dirty || rec.version
 		granted = append(granted, rec.granted...)
 		departed = append(departed, rec.departed...)
+		ended = append(ended, rec.ended...)
 	}
 	if r.dirty && len(granted) > 0 {
 		_ = f.refresh(ctx) // it is still due if it fails, and nobody waits for it to hear of a turn
@@ -58,6 +60,9 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	}
 	if f.lis != nil && len(departed) > 0 {
 		f.lis.Departed(f.id, departed)
+	}
+	if lis, ok := f.lis.(EndedListener); ok && len(ended) > 0 {
+		lis.Ended(f.id, ended)
 	}
 	return whole
 }
@@ -92,7 +97,7 @@ func (f *follower) take(rec feedRecord) error {
 	if rec.moment > s.event.Now.UnixMilli() { // else the counts were read after it
 		in, out := int64(len(rec.granted)), int64(len(rec.departed))
 		s.event.Waiting = max(0, s.event.Waiting-in-out+int64(len(rec.returned)))
-		s.event.Inside = max(0, s.event.Inside+in-int64(rec.ended))
+		s.event.Inside = max(0, s.event.Inside+in-int64(len(rec.ended)))
 		s.event.Admitted += in
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,6 +38,8 @@ type follower struct {
 
 	ready  chan struct{} // closed when the event is known, or known to be none
 	ended  chan struct{} // closed by stop
+	kicked chan struct{} // capacity 1: there may be something to see
+	idle   atomic.Bool   // it is looked at rarely
 	stop   func()        // asks run to end: the event is no more
 	state  followed
 	polls  polls
@@ -75,7 +78,7 @@ type feedReader struct {
 func newFollower(id EventID, l *Line, lis Listener, log *zap.Logger) *follower {
 	f := &follower{
 		id: id, line: l, lis: lis, log: log.With(zap.String("event", string(id))),
-		ready: make(chan struct{}), ended: make(chan struct{}),
+		ready: make(chan struct{}), ended: make(chan struct{}), kicked: make(chan struct{}, 1),
 		reader: feedReader{broken: true, dirty: true},
 	}
 	f.stop = sync.OnceFunc(func() { close(f.ended) })
@@ -109,15 +112,19 @@ func (f *follower) run(ctx context.Context) {
 			}
 			tries.reset()
 			known()
-			if more {
+			if pause = f.rest(); more {
 				pause = 0
 			}
 		}
+		f.idle.Store(pause > viewPoll)
 		timer := time.NewTimer(pause)
 		select {
 		case <-f.ended:
 			timer.Stop()
 			return
+		case <-f.kicked:
+			timer.Stop()
+			f.reader.dirty = true
 		case <-timer.C:
 		}
 	}

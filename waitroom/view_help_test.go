@@ -21,6 +21,7 @@ type heardOf struct {
 	mu        sync.Mutex
 	admitted  []Grant
 	departed  []Departure
+	ended     []End
 	changed   []Event
 	forgotten int
 }
@@ -35,6 +36,12 @@ func (h *heardOf) Departed(_ EventID, ds []Departure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.departed = append(h.departed, ds...)
+}
+
+func (h *heardOf) Ended(_ EventID, es []End) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = append(h.ended, es...)
 }
 
 func (h *heardOf) Changed(e Event) {

@@ -21,7 +21,7 @@ func misplace(tb testing.TB, l *Line, p Place) {
 	tx := l.rdb.TxPipeline()
 	tx.ZRem(tb.Context(), l.keys.line("e"), string(p.Entry))
 	tx.Del(tb.Context(), l.keys.feed("e"))
-	tx.XAdd(tb.Context(), &redis.XAddArgs{Stream: l.keys.feed("e"), Values: feedFields(feedRecord{base: 1, moment: 1, ended: 1})})
+	tx.XAdd(tb.Context(), &redis.XAddArgs{Stream: l.keys.feed("e"), Values: feedFields(feedRecord{base: 1, moment: 1, ended: []End{{Entry: "somebody", JTI: "jti.1", State: EntryCompleted}}})})
 	_, err := tx.Exec(tb.Context())
 	require.NoError(tb, err)
 }

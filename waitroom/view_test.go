@@ -172,11 +172,17 @@ func TestViewTellsItsListener(t *testing.T) {
 			}
 			until(t, "all grants", func() bool { return len(lis.grants()) >= len(grants) })
 			require.Equal(t, grants, lis.grants())
+			require.NoError(t, l.Complete(t.Context(), "e", grants[3].JTI))
+			require.NoError(t, l.Revoke(t.Context(), "e", grants[4].JTI, "op"))
 			level(t, v)
 			lis.mu.Lock()
 			defer lis.mu.Unlock()
 			require.Len(t, lis.departed, 10)
 			require.Equal(t, Departure{Entry: places[299].Entry, Seq: places[299].Seq, State: EntryLeft}, lis.departed[0])
+			require.Equal(t, []End{
+				{Entry: grants[3].Entry, JTI: grants[3].JTI, State: EntryCompleted},
+				{Entry: grants[4].Entry, JTI: grants[4].JTI, State: EntryBlocked},
+			}, lis.ended)
 			require.Equal(t, 1, lis.forgotten, "only the first heartbeat was news")
 		})
 	}

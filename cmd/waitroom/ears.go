@@ -35,6 +35,9 @@ func (e *ears) Admitted(id waitroom.EventID, grants []waitroom.Grant) { e.hub.Ad
 // Departed hands on.
 func (e *ears) Departed(id waitroom.EventID, gone []waitroom.Departure) { e.hub.Departed(id, gone) }
 
+// Ended hands on.
+func (e *ears) Ended(id waitroom.EventID, ends []waitroom.End) { e.hub.Ended(id, ends) }
+
 // Forgotten hands on.
 func (e *ears) Forgotten(id waitroom.EventID) { e.hub.Forgotten(id) }
 

@@ -81,6 +81,7 @@ type person struct {
 // turn is a grant as its holder is told of it.
 type turn struct {
 	jti     string
+	ends    time.Time // by the store's clock; asked about then, if nobody says that it is over
 	message []byte
 }
 

@@ -52,6 +52,7 @@ type Hub struct {
 var (
 	_ waitroom.Listener          = (*Hub)(nil)
 	_ waitroom.ForgottenListener = (*Hub)(nil)
+	_ waitroom.EndedListener     = (*Hub)(nil)
 )
 
 // New returns a hub that serves once Run runs. It returns every fault of cfg.
@@ -300,6 +301,25 @@ func (h *Hub) Departed(event waitroom.EventID, gone []waitroom.Departure) {
 	for i, part := range parts {
 		if len(part) > 0 {
 			h.shards[i].notify(news{kind: newsDeparted, room: r, gone: part})
+		}
+	}
+}
+
+// Ended implements waitroom.EndedListener: whose turn is over is told. It does not
+// block. Who is never told so by the view finds out when the turn's time is over.
+func (h *Hub) Ended(event waitroom.EventID, ends []waitroom.End) {
+	r := h.rooms.get(event)
+	if r == nil {
+		return
+	}
+	parts := make([][]waitroom.End, len(h.shards))
+	for _, e := range ends {
+		i := h.shardOf(e.Entry).index
+		parts[i] = append(parts[i], e)
+	}
+	for i, part := range parts {
+		if len(part) > 0 {
+			h.shards[i].notify(news{kind: newsEnded, room: r, ended: part})
 		}
 	}
 }

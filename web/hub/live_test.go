@@ -221,13 +221,22 @@ func TestTurnEnds(t *testing.T) {
 		})
 	}
 	set(waitroom.EntryEntered)
+	st.do(func() {
+		ev := st.events[concert]
+		ev.Now = time.Unix(1_800_000_299, 0)
+		st.events[concert] = ev
+	})
 	cfg := quick()
 	cfg.IdleEvery = 50 * time.Millisecond
 	n := startNode(t, cfg, st.deps())
 	f := dial(t, n, cookie(receiptOf("ann", 7)))
 	f.wait("admitted")
 	require.Equal(t, said{Type: "event", State: "open"}, f.next(), "data comes also to those inside")
-	set(waitroom.EntryCompleted)
+	n.Ended(concert, []waitroom.End{
+		{Entry: "ann", JTI: "jti-of-another-turn", State: waitroom.EntryExpired},
+		{Entry: "bob", JTI: "jti-bob", State: waitroom.EntryExpired},
+		{Entry: "ann", JTI: "jti-ann", State: waitroom.EntryCompleted},
+	})
 	require.Equal(t, "completed", f.wait("ended").State)
 	n.Outcome(ticket.Outcome{Event: string(concert), Person: "ann", ReservationID: "r1", Status: ticket.Paid})
 	for m := f.next(); m.Type != "reservation"; m = f.next() {
@@ -237,6 +246,35 @@ func TestTurnEnds(t *testing.T) {
 	st.seat(20, 9)
 	f.hello(receiptOf("ann", 20))
 	require.Equal(t, int64(9), f.wait("position").Position)
+}
+
+// Nobody is asked about while the turn's time runs; when it is over and nobody has
+// said so, the line is asked.
+func TestLostEndOfATurnIsFound(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	at := func(unix int64, state waitroom.EntryState) {
+		g := grantFor("ann", 7)
+		g.State = state
+		st.do(func() {
+			ev := st.events[concert]
+			ev.Now = time.Unix(unix, 0)
+			st.events[concert] = ev
+			st.places["ann"] = waitroom.Place{Event: concert, Entry: "ann", Seq: 7, State: state, Grant: g}
+		})
+	}
+	at(1_800_000_299, waitroom.EntryAdmitted)
+	cfg := quick()
+	cfg.IdleEvery = 20 * time.Millisecond
+	n := startNode(t, cfg, st.deps())
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	f.wait("admitted")
+	for range 20 {
+		require.Equal(t, "event", f.next().Type)
+	}
+	st.do(func() { require.Equal(t, 1, st.asked, "at the hello") })
+	at(1_800_000_301, waitroom.EntryExpired)
+	require.Equal(t, "expired", f.wait("ended").State)
 }
 
 func TestEnds(t *testing.T) {

@@ -174,7 +174,12 @@ func (s *shard) admitted(r *room, grants []waitroom.Grant) {
 
 // grant tells all tabs of p that they may come in.
 func (s *shard) grant(p *person, g waitroom.Grant) {
+	expires := g.ClaimBy
+	if g.State == waitroom.EntryEntered && !g.SessionEnds.IsZero() {
+		expires = g.SessionEnds
+	}
 	if p.turn != nil && p.turn.jti == g.JTI && p.state == g.State {
+		p.turn.ends = expires
 		return // told already
 	}
 	token, err := s.h.deps.Passes.Mint(g)
@@ -183,16 +188,12 @@ func (s *shard) grant(p *person, g waitroom.Grant) {
 		s.h.log.Error("token not minted", zap.String("event", string(g.Event)), zap.Error(err))
 		return
 	}
-	expires := g.ClaimBy
-	if g.State == waitroom.EntryEntered && !g.SessionEnds.IsZero() {
-		expires = g.SessionEnds
-	}
 	p.seq = g.Seq
 	p.state = g.State
 	if p.state != waitroom.EntryEntered {
 		p.state = waitroom.EntryAdmitted
 	}
-	p.turn = &turn{jti: g.JTI}
+	p.turn = &turn{jti: g.JTI, ends: expires}
 	p.turn.message = appendAdmitted(nil, token, g.AdmittedAt, expires, s.h.deps.Redirect(*p.room.event.Load()))
 	if ps := s.people(p.room); g.Subject != "" && g.Subject != string(g.Entry) {
 		if ps.bySubject == nil {
@@ -209,7 +210,20 @@ func (s *shard) grant(p *person, g waitroom.Grant) {
 	}
 }
 
-// departed tells whoever stopped waiting, or whose turn ended.
+// ended tells those whose turns are over.
+func (s *shard) ended(r *room, ends []waitroom.End) {
+	ps := s.rooms[r]
+	if ps == nil {
+		return
+	}
+	for _, e := range ends {
+		if p := ps.byEntry[e.Entry]; p != nil && p.turn != nil && p.turn.jti == e.JTI {
+			s.over(p, e.State)
+		}
+	}
+}
+
+// departed tells whoever stopped waiting.
 func (s *shard) departed(r *room, gone []waitroom.Departure) {
 	ps := s.rooms[r]
 	if ps == nil {

@@ -59,6 +59,7 @@ type news struct {
 	room    *room
 	grants  []waitroom.Grant
 	gone    []waitroom.Departure
+	ended   []waitroom.End
 	outcome ticket.Outcome
 	client  *client
 	hello   identity
@@ -71,6 +72,7 @@ type newsKind int
 const (
 	newsAdmitted newsKind = iota
 	newsDeparted
+	newsEnded
 	newsOutcome
 	newsNotice  // the room's notice changed
 	newsMoved   // a client comes over from another shard
@@ -133,7 +135,7 @@ func newShard(h *Hub, index int) *shard {
 // dropped: there is no more of it than the sockets and their readers' allowance.
 func (s *shard) notify(n news) bool {
 	s.mu.Lock()
-	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsOutcome)
+	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsEnded || n.kind == newsOutcome)
 	if !full {
 		s.inbox = append(s.inbox, n)
 	}
@@ -208,6 +210,8 @@ func (s *shard) read() {
 			s.admitted(n.room, n.grants)
 		case newsDeparted:
 			s.departed(n.room, n.gone)
+		case newsEnded:
+			s.ended(n.room, n.ended)
 		case newsOutcome:
 			s.outcome(n.room, n.outcome)
 		case newsNotice:

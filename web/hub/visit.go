@@ -70,8 +70,8 @@ func (s *shard) owe(c *client) int64 {
 	if p.state != waitroom.EntryWaiting {
 		if c.owes&(owesAdmitted|owesEnded) == 0 {
 			c.owes |= owesNotice // something to say, so that no proxy hangs up
-			if p.state == waitroom.EntryAdmitted || p.state == waitroom.EntryEntered {
-				s.ask(p) // no feed tells of a turn's end
+			if p.turn != nil && p.room.event.Load().Now.After(p.turn.ends) {
+				s.ask(p) // it began its session, or nobody has swept, or the news was lost
 			}
 		}
 		return s.h.ticks(s.h.cfg.IdleEvery)

@@ -20,7 +20,7 @@ func TestAwayIsNeitherOpenNorShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, Config{AwayPerS: 50}, nil)
 		l.store = willing
-		ann := Request{Event: "e", Call: Poll, Person: "ann"}
+		ann := Request{Event: "e", Call: Browse, Person: "ann"}
 		require.Equal(t, 4, passed(t.Context(), l, 4, ann, hourly))
 		l.store = gone
 		require.Equal(t, 6, passed(t.Context(), l, 100, ann, hourly), "the store's absence is no fresh allowance")
@@ -37,7 +37,7 @@ func TestAwayIsNeitherOpenNorShut(t *testing.T) {
 			}
 			return ok
 		}
-		require.Equal(t, 44, crowd(Poll, 0), "the cap, less what ann had of it")
+		require.Equal(t, 44, crowd(Browse, 0), "the cap, less what ann had of it")
 		require.Equal(t, 50, crowd(Booking, 0), "booking is not crowded out")
 		time.Sleep(time.Second)
 		require.Equal(t, 50, crowd(Join, 1))
@@ -62,7 +62,7 @@ func TestAwayIsAskedOnceInAWhile(t *testing.T) {
 		took := func() time.Duration {
 			n++
 			begun := time.Now()
-			require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Poll, Person: fmt.Sprint(n)}, hourly).OK)
+			require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Browse, Person: fmt.Sprint(n)}, hourly).OK)
 			return time.Since(begun)
 		}
 		for range 3 {
@@ -82,7 +82,7 @@ func TestAwayIsAskedOnceInAWhile(t *testing.T) {
 		})
 		require.Zero(t, took())
 		time.Sleep(5 * time.Second)
-		v := l.Allow(t.Context(), Request{Event: "e", Call: Poll, Person: "back"}, hourly)
+		v := l.Allow(t.Context(), Request{Event: "e", Call: Browse, Person: "back"}, hourly)
 		require.Equal(t, WhichPerson, v.Which)
 		require.Zero(t, gauge(t, l.metrics.away))
 	})
@@ -94,7 +94,7 @@ func TestHangingUpIsNoFault(t *testing.T) {
 	l := newLimiter(t, Config{AwayAfter: 1}, redistest.Mini(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Equal(t, 10, passed(ctx, l, 20, Request{Event: "e", Call: Poll, Person: "p"}, hourly))
+	require.Equal(t, 10, passed(ctx, l, 20, Request{Event: "e", Call: Browse, Person: "p"}, hourly))
 	require.True(t, l.breaker.IsClosed())
 }
 
@@ -104,7 +104,7 @@ func TestPanicDoesNotKeepTheStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, Config{AwayAfter: 1}, nil)
 		l.store = storeFunc(func(context.Context, []charge) ([]refusal, error) { panic("nonsense") })
-		req := Request{Event: "e", Call: Poll, Person: "p"}
+		req := Request{Event: "e", Call: Browse, Person: "p"}
 		for range 3 {
 			require.Panics(t, func() { l.Allow(t.Context(), req, hourly) })
 			require.True(t, l.breaker.IsOpen())
@@ -122,7 +122,7 @@ func TestStoreKilled(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	cfg := Config{AwayRetry: 20 * time.Millisecond}
 	a, b := newLimiter(t, cfg, eager(t, server)), newLimiter(t, cfg, eager(t, server))
-	ann := Request{Event: "e", Call: Poll, Person: "ann", Addr: office}
+	ann := Request{Event: "e", Call: Browse, Person: "ann", Addr: office}
 	require.Equal(t, 3, passed(t.Context(), a, 3, ann, hourly))
 	require.Equal(t, 3, passed(t.Context(), b, 3, ann, hourly))
 
@@ -136,7 +136,7 @@ func TestStoreKilled(t *testing.T) {
 	for i, l := range []*Limiter{a, b} {
 		back(t, l, fmt.Sprint("probe", i))
 	}
-	bob := Request{Event: "e", Call: Poll, Person: "bob", Addr: office}
+	bob := Request{Event: "e", Call: Browse, Person: "bob", Addr: office}
 	require.Equal(t, 10, passed(t.Context(), a, 50, bob, hourly))
 	require.Zero(t, passed(t.Context(), b, 50, bob, hourly), "the bucket is shared again")
 	require.Zero(t, passed(t.Context(), a, 50, ann, hourly), "the local bucket has not forgotten")
@@ -155,7 +155,7 @@ func back(tb testing.TB, l *Limiter, who string) {
 	tb.Helper()
 	deadline := time.After(30 * time.Second)
 	for i := 0; !l.breaker.IsClosed(); i++ {
-		l.Allow(tb.Context(), Request{Event: "e", Call: Poll, Person: fmt.Sprint(who, i)}, hourly)
+		l.Allow(tb.Context(), Request{Event: "e", Call: Browse, Person: fmt.Sprint(who, i)}, hourly)
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-deadline:

@@ -31,7 +31,7 @@ func BenchmarkPassed(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			l.Allow(b.Context(), Request{Event: "e", Call: Poll, Person: people[i%len(people)]}, rules)
+			l.Allow(b.Context(), Request{Event: "e", Call: Browse, Person: people[i%len(people)]}, rules)
 		}
 	})
 }

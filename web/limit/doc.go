@@ -38,8 +38,14 @@
 //	exempt address ───────────────────────────────▶ yes
 //	local: refused before, and not over yet? ─────▶ no   (no store call)
 //	local: bucket empty in this process alone? ───▶ no   (no store call)
+//	a known person's poll, local buckets full? ───▶ yes  (no store call)
 //	store: all charges in one round trip ─────────▶ yes, or no and remembered
 //	store away: the cap of this process ──────────▶ yes or no
+//
+// Whoever polls as rarely as they are told finds their buckets full again, and costs
+// the store nothing: an answer from memory is not to be dearer for its limit. Over n
+// processes one person may so poll n times as often, each time at the rule's own
+// pace; a poll that comes sooner is charged in the store as any other call.
 //
 // The local buckets have the rules of the shared ones, which see at least what this
 // process sees: what they refuse, the store would have refused. So a flood costs the
@@ -72,13 +78,15 @@
 // # Promises, each with a test that names it
 //
 //  1. Of any calls by one person, however many processes they reach, no more are let
-//     through than the rule allows; the same for one address.
+//     through than the rule allows, but for polls at that rule's pace; the same for
+//     one address.
 //  2. A refusal says how long to wait, and the call passes after that wait if
 //     nothing else came in between.
 //  3. Browsing and polling never take from booking or issuing, and no stranger's
 //     call takes from a known person.
 //  4. A call costs the store one round trip at most, or two if it is the one that
-//     learns of a refusal; a flood's further calls cost none.
+//     learns of a refusal; a flood's further calls cost none, nor do polls of people
+//     who ask as rarely as they are told.
 //  5. Memory is bounded, whatever addresses and names are made up.
 //  6. While the store is away, each process lets through what its local buckets and
 //     the cap say: not nothing, and not everything; no call waits longer than

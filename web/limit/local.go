@@ -33,23 +33,26 @@ func newMemory(most int) *memory {
 	return &memory{most: most, young: make(map[bucket]*local)}
 }
 
-// take charges every bucket, or none and says which refuse.
-func (m *memory) take(now time.Time, charges []charge) []refusal {
+// take charges every bucket, or none and says which refuse. It says too whether all
+// were full: then this process has seen nothing of the caller that counts any more.
+func (m *memory) take(now time.Time, charges []charge) (refused []refusal, full bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var refused []refusal
+	full = true
 	for _, c := range charges {
-		if wait := m.find(now, c).wait(now); wait > 0 {
+		l := m.find(now, c)
+		if wait := l.wait(now); wait > 0 {
 			refused = append(refused, refusal{c.bucket.which, wait})
 		}
+		full = full && l.count.TokensAt(now) >= float64(c.rule.N)
 	}
 	if len(refused) > 0 {
-		return refused
+		return refused, false
 	}
 	for _, c := range charges {
 		m.find(now, c).count.AllowN(now, 1)
 	}
-	return nil
+	return nil, full
 }
 
 // remember keeps the store's refusals, and says how long the callers must really

@@ -41,7 +41,7 @@ func TestLocalBucketsAreChargedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, Config{}, nil)
 		l.store = willing
-		req := Request{Event: "e", Call: Poll, Person: "p"}
+		req := Request{Event: "e", Call: Browse, Person: "p"}
 		rules := Rules{Person: per(6, time.Hour), PersonBurst: per(2, time.Second)}
 		require.Equal(t, 2, passed(t.Context(), l, 100, req, rules))
 		require.Equal(t, WhichPersonBurst, l.Allow(t.Context(), req, rules).Which)
@@ -53,6 +53,31 @@ func TestLocalBucketsAreChargedTogether(t *testing.T) {
 		v := l.Allow(t.Context(), req, rules)
 		require.Equal(t, WhichPerson, v.Which)
 		require.Equal(t, 10*time.Minute-3*time.Second, v.RetryAfter)
+	})
+}
+
+// TestPatientPollsAreFree holds promises 1 and 4: whoever polls at the pace of the
+// rule never reaches the store; whoever is faster is counted there.
+func TestPatientPollsAreFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, Config{}, nil)
+		asked := 0
+		l.store = storeFunc(func(context.Context, []charge) ([]refusal, error) { asked++; return nil, nil })
+		rules := Rules{Person: per(60, time.Minute), PersonBurst: per(5, time.Second)}
+		poll := Request{Event: "e", Call: Poll, Person: "p"}
+		for range 300 {
+			require.True(t, l.Allow(t.Context(), poll, rules).OK)
+			time.Sleep(time.Second)
+		}
+		require.Zero(t, asked)
+		require.Equal(t, 5, passed(t.Context(), l, 20, poll, rules))
+		require.Equal(t, 4, asked, "all but the first")
+		poll.Person = ""
+		poll.Addr = office
+		rules.Address = per(10, time.Minute)
+		require.Equal(t, 10, passed(t.Context(), l, 20, poll, rules))
+		require.Equal(t, 14, asked, "strangers are counted always")
 	})
 }
 
@@ -134,11 +159,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory(most)
 	now := time.Unix(0, 0)
 	steady := charge{bucket{event: "e", which: WhichAddress, person: "steady"}, per(1, time.Hour)}
-	require.Empty(t, m.take(now, []charge{steady}))
+	refused, _ := m.take(now, []charge{steady})
+	require.Empty(t, refused)
 	for i := range 100 * most {
 		fresh := charge{bucket{event: "e", which: WhichAddress, person: strconv.Itoa(i)}, per(1, time.Hour)}
-		require.Empty(t, m.take(now, []charge{fresh}))
-		require.NotEmpty(t, m.take(now, []charge{steady}), "forgotten after %d others", i)
+		refused, _ = m.take(now, []charge{fresh})
+		require.Empty(t, refused)
+		refused, _ = m.take(now, []charge{steady})
+		require.NotEmpty(t, refused, "forgotten after %d others", i)
 		require.LessOrEqual(t, m.len(), 2*most)
 	}
 }
@@ -158,13 +186,14 @@ func TestLocalBucketProperties(t *testing.T) {
 		var times []time.Time
 		for _, gap := range rapid.SliceOfN(rapid.Int64Range(0, int64(rule.Per)), 1, 100).Draw(t, "gaps") {
 			now = now.Add(time.Duration(gap) / time.Duration(rule.N))
-			if refused := m.take(now, c); refused != nil {
+			if refused, _ := m.take(now, c); refused != nil {
 				require.Positive(t, refused[0].wait)
 				if !rapid.Bool().Draw(t, "wait") {
 					continue
 				}
 				now = now.Add(refused[0].wait)
-				require.Empty(t, m.take(now, c), "the wait was too short")
+				refused, _ = m.take(now, c)
+				require.Empty(t, refused, "the wait was too short")
 			}
 			times = append(times, now)
 		}

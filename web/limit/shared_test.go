@@ -35,11 +35,11 @@ func sharesBuckets(t *testing.T, rdb redis.UniversalClient) {
 		req  func(i int) Request
 		want int64
 	}{
-		{func(int) Request { return Request{Event: "e", Call: Poll, Person: "ann", Addr: office} }, 10},
+		{func(int) Request { return Request{Event: "e", Call: Browse, Person: "ann", Addr: office} }, 10},
 		{func(int) Request { return Request{Event: "e", Call: Booking, Person: "ann", Addr: office} }, 5},
 		{func(int) Request { return Request{Event: "e", Call: Issue, Person: "ann", Addr: office} }, 3},
-		{func(int) Request { return Request{Event: "e", Call: Poll, Person: "bob", Addr: office} }, 10},
-		{func(int) Request { return Request{Event: "other", Call: Poll, Person: "ann", Addr: office} }, 10},
+		{func(int) Request { return Request{Event: "e", Call: Browse, Person: "bob", Addr: office} }, 10},
+		{func(int) Request { return Request{Event: "other", Call: Browse, Person: "ann", Addr: office} }, 10},
 		{func(int) Request { return Request{Event: "e", Call: Join, Addr: office} }, 10},
 		{func(i int) Request { // one household
 			return Request{Event: "e", Call: Join, Addr: netip.MustParseAddr(fmt.Sprintf("2001:db8:0:1:%x::%x", i+1, i))}
@@ -100,7 +100,7 @@ func TestNobodyIsCrowdedOut(t *testing.T) {
 	stranger.Cleared = true
 	require.Equal(t, 300, passed(t.Context(), l, 300, stranger, hourly), "a challenge instead of a wall")
 	for i := range 300 {
-		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Poll, Person: fmt.Sprint("p", i), Addr: office}, hourly).OK)
+		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Browse, Person: fmt.Sprint("p", i), Addr: office}, hourly).OK)
 	}
 	require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Join, Addr: another}, hourly).OK)
 }
@@ -111,7 +111,7 @@ func TestFloodsAreCheap(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
 		t.Helper()
 		a, b := newLimiter(t, Config{}, rdb), newLimiter(t, Config{}, rdb)
-		warm := Request{Event: "e", Call: Poll, Person: "warm"}
+		warm := Request{Event: "e", Call: Browse, Person: "warm"}
 		require.True(t, a.Allow(t.Context(), warm, hourly).OK) // the server has the script now
 		var n trips
 		rdb.AddHook(&n)
@@ -139,7 +139,7 @@ func TestRefusedCallsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
 		t.Helper()
-		req := Request{Event: "e", Call: Poll, Person: "p"}
+		req := Request{Event: "e", Call: Browse, Person: "p"}
 		rules := Rules{Person: per(10, time.Hour), PersonBurst: per(4, time.Hour)}
 		require.Equal(t, 4, passed(t.Context(), newLimiter(t, Config{}, rdb), 4, req, rules))
 		for range 20 { // each of them in a process that knows of no refusal
@@ -156,7 +156,7 @@ func TestLostScript(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
 		t.Helper()
 		l := newLimiter(t, Config{}, rdb)
-		req := Request{Event: "e", Call: Poll, Person: "p"}
+		req := Request{Event: "e", Call: Browse, Person: "p"}
 		require.Equal(t, 4, passed(t.Context(), l, 4, req, hourly))
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 		require.Equal(t, 6, passed(t.Context(), l, 20, req, hourly))
@@ -170,8 +170,8 @@ func TestKeysExpire(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
 		t.Helper()
 		l := newLimiter(t, Config{Prefix: "x"}, rdb)
-		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Poll, Person: "p"}, hourly).OK)
-		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Poll, Addr: office}, hourly).OK)
+		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Browse, Person: "p"}, hourly).OK)
+		require.True(t, l.Allow(t.Context(), Request{Event: "e", Call: Browse, Addr: office}, hourly).OK)
 		keys, err := rdb.Keys(t.Context(), "*").Result()
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"rate:x:{e:p}:person", "rate:x:{e:p}:person_burst", "rate:x:{e:192.0.2.7}:address"}, keys)

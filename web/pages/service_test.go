@@ -48,22 +48,22 @@ type service struct {
 	t       *testing.T
 	address string
 
-	mu       sync.Mutex // guards what follows
-	event    doc
-	ahead    time.Duration // of the service's clock before ours
-	place    doc           // the answer to entries/me; nil: nobody has joined
-	token    string
-	joined   int
+	mu        sync.Mutex // guards what follows
+	event     doc
+	ahead     time.Duration // of the service's clock before ours
+	place     doc           // the answer to entries/me; nil: nobody has joined
+	token     string
+	joined    int
 	unchanged int // answers to entries/me that the page had already
-	seats    map[string]string
-	version  int
-	sale     doc
-	refuse   map[string][]refusal // by "METHOD /path below the event": the next answers
-	calls    []call
-	wires    map[chan doc]bool
-	hellos   []string
-	noSocket bool
-	noStream bool
+	seats     map[string]string
+	version   int
+	sale      doc
+	refuse    map[string][]refusal // by "METHOD /path below the event": the next answers
+	calls     []call
+	wires     map[chan doc]bool
+	hellos    []string
+	noSocket  bool
+	noStream  bool
 }
 
 func newService(t *testing.T) *service {
