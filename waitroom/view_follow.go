@@ -98,7 +98,7 @@ func (f *follower) run(ctx context.Context) {
 	var tries backoff
 	for {
 		more, err := f.step(ctx)
-		pause := viewPoll
+		var pause time.Duration
 		switch {
 		case ctx.Err() != nil || errors.Is(err, ErrNoEvent):
 			return
