@@ -214,12 +214,16 @@ func (v *View) Event(ctx context.Context, id EventID) (Event, error) {
 			return Event{}, fmt.Errorf("event %s: %w", id, ErrNoEvent)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, v.line.cfg.CallTimeout, ErrUnavailable)
-	defer cancel()
 	select {
-	case <-f.ready:
-	case <-ctx.Done():
-		return Event{}, fmt.Errorf("event %s: %w", id, context.Cause(ctx))
+	case <-f.ready: // nearly always, and then without a timer
+	default:
+		ctx, cancel := context.WithTimeoutCause(ctx, v.line.cfg.CallTimeout, ErrUnavailable)
+		defer cancel()
+		select {
+		case <-f.ready:
+		case <-ctx.Done():
+			return Event{}, fmt.Errorf("event %s: %w", id, context.Cause(ctx))
+		}
 	}
 	ev, ok := f.now()
 	if !ok {

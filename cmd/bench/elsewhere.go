@@ -14,10 +14,6 @@ func elsewhereUnits() []unit {
 			Name: "leader-lost", Measured: "not measured here", Verdict: "see go test ./admission",
 			Bar: "next admission within lease + 1 tick (kill), 2 ticks (planned); 0 over-admissions",
 		},
-		{
-			Name: "instant-issue", Measured: "not built yet", Verdict: notMet,
-			Bar: "1,000 people at once over HTTP: p95 ≤ 100 ms",
-		},
 	} {
 		us = append(us, unit{bars: []string{r.Name}, run: func(context.Context, *bench, func(string) bool) ([]result, error) {
 			return []result{r}, nil

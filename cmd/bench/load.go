@@ -25,34 +25,9 @@ var contentLength = []byte("content-length:")
 
 // do sends a request as it stands and wants this status back.
 func (c *conn) do(request []byte, status int) error {
-	if _, err := c.Write(request); err != nil {
-		return fmt.Errorf("send: %w", err)
-	}
-	line, err := c.in.ReadSlice('\n')
+	got, length, err := c.ask(request)
 	if err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	if len(line) < 12 {
-		return fmt.Errorf("answer: %q is no status line", line)
-	}
-	got, err := strconv.Atoi(string(line[9:12]))
-	if err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	length := 0
-	for {
-		if line, err = c.in.ReadSlice('\n'); err != nil {
-			return fmt.Errorf("answer: %w", err)
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			break
-		}
-		if len(line) > len(contentLength) && bytes.EqualFold(line[:len(contentLength)], contentLength) {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len(contentLength):]))); err != nil {
-				return fmt.Errorf("answer: %w", err)
-			}
-		}
+		return err
 	}
 	if got != status {
 		body := make([]byte, min(length, 500))
@@ -61,6 +36,37 @@ func (c *conn) do(request []byte, status int) error {
 	}
 	_, err = c.in.Discard(length)
 	return err
+}
+
+// ask sends a request and reads the answer up to its body.
+func (c *conn) ask(request []byte) (status, length int, err error) {
+	if _, err := c.Write(request); err != nil {
+		return 0, 0, fmt.Errorf("send: %w", err)
+	}
+	line, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return 0, 0, fmt.Errorf("answer: %w", err)
+	}
+	if len(line) < 12 {
+		return 0, 0, fmt.Errorf("answer: %q is no status line", line)
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, 0, fmt.Errorf("answer: %w", err)
+	}
+	for {
+		if line, err = c.in.ReadSlice('\n'); err != nil {
+			return 0, 0, fmt.Errorf("answer: %w", err)
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			return status, length, nil
+		}
+		if len(line) > len(contentLength) && bytes.EqualFold(line[:len(contentLength)], contentLength) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len(contentLength):]))); err != nil {
+				return 0, 0, fmt.Errorf("answer: %w", err)
+			}
+		}
+	}
 }
 
 // clients are the load's connections to one node.
