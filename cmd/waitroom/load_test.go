@@ -7,8 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,4 +58,42 @@ func TestCrowdWithHabits(t *testing.T) {
 	}
 	require.Zero(t, counts["failed"], printed)
 	require.Greater(t, bots["refused"], bots["calls"].(float64)/2, printed)
+}
+
+// One of two instances is killed under a crowd that waits: everybody is back on the
+// other within a minute, and no second holds more than a tenth of those who come.
+func TestLostInstanceBringsNoHerd(t *testing.T) {
+	t.Parallel()
+	flags := realServers.flags(t)
+	instances := []*instance{startInstance(t, flags...), startInstance(t, flags...)}
+	status, body := instances[0].ops(http.MethodPost, "", map[string]any{"id": "calm", "state": "paused"})
+	require.Equal(t, http.StatusCreated, status, body)
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		<-time.After(5 * time.Second) // all have come, and were told their place
+		instances[1].signal(syscall.SIGKILL)
+	}()
+	const people = 400
+	r, printed, err := crowd(t, instances[:2], "--event", "calm", "--users", "400", "--ramp", "2s", "--limit", "21s",
+		"--away", "0", "--max-errors", "1")
+	<-killed
+	require.NoError(t, err, printed)
+	counts := r["counts"].(map[string]any)
+	require.EqualValues(t, people, counts["joined"], printed)
+	require.EqualValues(t, people, counts["joined"].(float64)-counts["failed"].(float64), printed)
+	encoded, known := r["histograms"].(map[string]any)["reconnect"].(string)
+	require.True(t, known, printed)
+	h, err := hdrhistogram.Decode([]byte(encoded))
+	require.NoError(t, err)
+	require.EqualValues(t, people/2, h.TotalCount(), "everybody of the lost instance is back\n%s", printed)
+	most := int64(0)
+	perSecond := map[int64]int64{}
+	for _, bar := range h.Distribution() {
+		second := bar.To / time.Second.Microseconds()
+		perSecond[second] += bar.Count
+		most = max(most, perSecond[second])
+	}
+	require.LessOrEqual(t, most, int64(people/2/10+people/2/20), "per second: %v", perSecond) // half as much again, for a busy machine
+	require.Less(t, h.Max(), time.Minute.Microseconds())
 }

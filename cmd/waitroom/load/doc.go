@@ -53,6 +53,8 @@
 //
 //   - join: from the scheduled arrival to the answer that gave a place.
 //   - connect: from the wish for a socket to its hello.
+//   - reconnect: from the end of a socket that ended without a word to the hello of
+//     the next; the people's own appointments, nearest to the front first, are in it.
 //   - first_position: from the hello to the first position (or to admitted).
 //   - position_age: how old the newest position on a screen had become when the
 //     next one came, admitted came, or the user stopped looking; position_age_front

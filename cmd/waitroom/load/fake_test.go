@@ -53,11 +53,13 @@ type fake struct {
 	breach    breach
 	rate      float64
 	maxActive int
+	cuts      bool // sockets that answer no ping
 	perUser   int
 	seats     int
 	key       ed25519.PrivateKey
 	ended     <-chan struct{}
 	gate      sync.RWMutex // held while the service is frozen
+	counter   sync.RWMutex // held while no reservation is taken
 
 	mu      sync.Mutex
 	entries []*fakeEntry
@@ -161,10 +163,10 @@ func nobody(r *http.Request) bool {
 	return r.Header.Get("X-Forwarded-For") != "" && r.Header.Get("Authorization") == "" && r.Header.Get("Cookie") == ""
 }
 
-// freeze stops the whole service for d.
-func (f *fake) freeze(d time.Duration) {
-	f.gate.Lock()
-	defer f.gate.Unlock()
+// freeze stops the whole service, or one part, for d.
+func (f *fake) freeze(part *sync.RWMutex, d time.Duration) {
+	part.Lock()
+	defer part.Unlock()
 	select {
 	case <-time.After(d):
 	case <-f.ended:

@@ -15,7 +15,7 @@ var everyHabit = Habits{Away: 0.1, Leave: 0.1, Refresh: 0.2, Tabs: 0.2, Poll: 0.
 // counted apart.
 func TestHabitsOnAnHonestService(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, honest, func(f *fake) { f.rate = 30 })
+	_, url := newFake(t, honest, func(f *fake) { f.rate, f.cuts = 30, true })
 	c := crowdFor(url)
 	c.Crowd.Users, c.Crowd.Habits, c.Crowd.Forwarded = 180, everyHabit, true
 	c.Checks.Sample, c.Checks.Patience = 0.3, 2500*time.Millisecond
@@ -70,7 +70,7 @@ func TestHabitsBringBreachesToLight(t *testing.T) {
 // habitual is a small crowd with habits, of which nobody is asked more than usual.
 func habitual(t *testing.T, b breach, h Habits, rate float64) Config {
 	t.Helper()
-	_, url := newFake(t, b, func(f *fake) { f.rate = rate })
+	_, url := newFake(t, b, func(f *fake) { f.rate, f.cuts = rate, b != neverCut })
 	c := crowdFor(url)
 	c.Workers, c.Crowd.Users, c.Crowd.Habits, c.Crowd.Forwarded = 1, 60, h, true
 	c.Checks.Sample, c.Checks.Patience = 0, 1500*time.Millisecond

@@ -19,6 +19,7 @@ type link struct {
 	want   time.Time // since when the next one is tried for; zero while there is one
 	hello  int64     // when the hello of a socket that has said nothing yet was sent
 	had    bool      // there was one before
+	lostAt time.Time // when a socket ended without a word that said when to come back
 	absent bool      // away by the user's own doing
 	etag   string    // of the answer that a polling page has
 	polled place     // that answer, without its tokens
@@ -115,7 +116,31 @@ func (u *user) lost(ctx context.Context, err error) {
 		u.target++
 	}
 	u.link.tries++
+	if u.link.lostAt.IsZero() {
+		u.link.lostAt = time.Now()
+	}
+	if slot := appointment(u.screen.position, u.screen.waiting); u.link.tries == 1 && slot > 0 {
+		u.link.backAt = time.Now().Add(slot + backoff(1, 0, u.rng))
+		return
+	}
 	u.comeBack(0)
+}
+
+// The time over which those whose sockets ended without a word come back.
+const (
+	lostWindow = 12 * time.Second      // so that no second holds a tenth of them
+	lostEach   = 60 * time.Millisecond // a few are no herd
+)
+
+// appointment is when to come back after an instance was lost, which tells nobody a
+// time: the nearest to the front first, as the waiting page does. Zero where the
+// place is not known.
+func appointment(position, waiting int64) time.Duration {
+	if position < 1 || waiting < 1 {
+		return 0
+	}
+	window := min(lostWindow, time.Duration(waiting)*lostEach)
+	return time.Duration(float64(window) * float64(min(position, waiting)-1) / float64(waiting))
 }
 
 // comeBack sets when the next socket may be tried.
@@ -162,6 +187,10 @@ func (u *user) connect(ctx context.Context, until time.Time) (message, error) {
 		}
 		u.hist.record(mConnect, time.Since(u.link.want))
 		u.link.want = time.Time{}
+		if !u.link.lostAt.IsZero() {
+			u.hist.record(mReconnect, time.Since(u.link.lostAt))
+			u.link.lostAt = time.Time{}
+		}
 		return message{}, nil
 	}
 	if ctx.Err() != nil {

@@ -12,6 +12,7 @@ type message struct {
 	Type          string    `json:"type"`
 	State         string    `json:"state"`
 	Position      int64     `json:"position"`
+	Waiting       int64     `json:"waiting"`
 	EntryToken    string    `json:"entry_token"`
 	ExpiresAt     time.Time `json:"expires_at"`
 	AdmittedAt    time.Time `json:"admitted_at"`
@@ -30,21 +31,19 @@ const (
 	typeBye         = "bye"
 )
 
-// positionHead is how a position usually begins: then the number is all we need.
+// positionHead is how a position usually begins: then two numbers are all we need.
 var positionHead = []byte(`{"type":"position","position":`)
 
 // parseMessage reads one message; positions, nearly all of them, without reflection.
 func parseMessage(b []byte) (message, error) {
 	if rest, ok := bytes.CutPrefix(b, positionHead); ok {
-		n, digits := int64(0), 0
-		for _, c := range rest {
-			if c < '0' || c > '9' || digits > 15 {
-				break
-			}
-			n, digits = n*10+int64(c-'0'), digits+1
-		}
+		n, digits := number(rest)
 		if digits > 0 && digits < len(rest) && (rest[digits] == ',' || rest[digits] == '}') && rest[len(rest)-1] == '}' {
-			return message{Type: typePosition, Position: n}, nil
+			m := message{Type: typePosition, Position: n}
+			if _, after, ok := bytes.Cut(rest, waitingField); ok {
+				m.Waiting, _ = number(after)
+			}
+			return m, nil
 		}
 	}
 	var m message
@@ -52,6 +51,20 @@ func parseMessage(b []byte) (message, error) {
 		return message{}, fmt.Errorf("message: %w", err)
 	}
 	return m, nil
+}
+
+// waitingField comes before the number of those who wait.
+var waitingField = []byte(`,"waiting":`)
+
+// number reads the digits that b begins with, at most 16, and says how many they are.
+func number(b []byte) (n int64, digits int) {
+	for _, c := range b {
+		if c < '0' || c > '9' || digits > 15 {
+			break
+		}
+		n, digits = n*10+int64(c-'0'), digits+1
+	}
+	return n, digits
 }
 
 // place is the answer to a join and to entries/me.

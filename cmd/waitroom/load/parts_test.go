@@ -276,3 +276,29 @@ func FuzzParseToken(f *testing.F) {
 		}
 	})
 }
+
+// Whoever loses a socket without a word comes back in the order of the line, no
+// second with more than a tenth, and a few at once.
+func TestAppointments(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		waiting := rapid.Int64Range(200, 100_000).Draw(t, "waiting")
+		seconds, last := map[int64]int64{}, time.Duration(-1)
+		for position := range waiting {
+			at := appointment(position+1, waiting)
+			if at < last || at > lostWindow {
+				t.Fatalf("position %d comes back at %v, the one before at %v", position+1, at, last)
+			}
+			last = at
+			seconds[int64(at/time.Second)]++
+		}
+		for second, n := range seconds {
+			if n > waiting/10+1 {
+				t.Fatalf("%d of %d come back in second %d", n, waiting, second)
+			}
+		}
+	})
+	require.Zero(t, appointment(1, 1))
+	require.Less(t, appointment(10, 10), time.Second)
+	require.Zero(t, appointment(0, 100), "whose place is not known backs off like any call")
+}

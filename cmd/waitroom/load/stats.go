@@ -12,6 +12,7 @@ import (
 // The latencies of a run; doc.go says what each runs from and to.
 const (
 	mJoin              = "join"
+	mReconnect         = "reconnect"
 	mConnect           = "connect"
 	mFirstPosition     = "first_position"
 	mPositionAge       = "position_age"
@@ -30,7 +31,7 @@ const (
 
 // metrics is the order in which they are shown.
 var metrics = []string{
-	mJoin, mConnect, mFirstPosition, mPositionAge, mPositionAgeFront, mPositionAgePolled, mToToken, mToTokenPolled,
+	mJoin, mConnect, mReconnect, mFirstPosition, mPositionAge, mPositionAgeFront, mPositionAgePolled, mToToken, mToTokenPolled,
 	mToTokenAtLeast, mToTokenAtMost, mSeats, mReservation, mPayment, mOutcome, mOwnLag,
 }
 

@@ -27,6 +27,7 @@ type user struct {
 // screen is what the user's page shows.
 type screen struct {
 	position int64 // the least shown so far; 0 before the first
+	waiting  int64 // how many wait, as it was shown with it
 	target   int   // who showed it
 	lowered  int64 // when it last became less
 	shown    int64 // when anything was shown last; 0 while the page is away
@@ -161,6 +162,7 @@ func (u *user) wait(ctx context.Context) string {
 				u.fact.Waiting = u.clock.now()
 			}
 			u.show(m.Position)
+			u.screen.waiting = m.Waiting
 			u.probePlace(ctx)
 		case m.Type == typeEvent && m.State == "closed":
 			u.live.refused.Add(1)
