@@ -47,9 +47,12 @@
 //  7. A silent peer is cut after PongWait.
 //  8. A drain gives each client a time of its own, nearest to the front first, no
 //     second with more than a tenth of them; Run then returns within DrainGrace.
-//  9. A full or draining node refuses with 503 and Retry-After before anything else.
+//  9. A full or draining node refuses with 503 and Retry-After before anything else,
+//     nearest to the front first where a cookie tells the place, from memory alone.
 //  10. The store away: sockets stay, everybody is told once, and once when it is back.
 //  11. Origins are compared exactly.
+//  12. Who is admitted is told before the positions that are due in the same tick, but
+//     for a few.
 //
 // # Bounds
 //

@@ -30,7 +30,7 @@ func (h *Hub) ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.Ev
 		return
 	}
 	if !h.claimOps() {
-		h.deps.Refuse(w, r, http.StatusServiceUnavailable, "unavailable", h.comeBack())
+		h.deps.Refuse(w, r, http.StatusServiceUnavailable, "unavailable", h.comeBack("", ""))
 		return
 	}
 	defer h.watchers.Done()

@@ -18,6 +18,8 @@ const (
 	newsQueue = 1 << 16
 	// chunk is how many clients are served between two looks at what else came.
 	chunk = 128
+	// glance is how many visits lie between two looks for news within one tick.
+	glance = 16
 )
 
 // post is what a reader or an asker has to say about one client or person.
@@ -106,6 +108,7 @@ type shard struct {
 	clients map[*client]struct{}
 	backlog []*client // to be served as soon as there is nothing more urgent
 	waning  []*person // without sockets, in the order they went
+	visited int       // counts visits, for the looks between them
 	closing bool      // a drain has begun
 	cutting bool      // its grace is over
 	pen     pen
@@ -173,12 +176,30 @@ func (s *shard) run(stop <-chan struct{}) {
 			// Every tick of the wheel is visited, however late; what is late is not
 			// made up for, since each visit plans the next from now.
 			for now := s.h.now(); s.wheel.at < now; {
-				s.wheel.turn(s.visit)
+				s.wheel.turn(s.visitAmong)
 			}
 			s.wane()
 		case <-backlog:
 			s.serve()
 		}
+	}
+}
+
+// visitAmong is one visit of many that are due. News overtakes the others: whoever was
+// admitted is told before the next few positions, however many a tick brings.
+func (s *shard) visitAmong(c *client) {
+	s.visit(c)
+	if s.visited++; s.visited%glance == 0 {
+		s.hurry()
+	}
+}
+
+// hurry takes in news if there is some.
+func (s *shard) hurry() {
+	select {
+	case <-s.wake:
+		s.read()
+	default:
 	}
 }
 

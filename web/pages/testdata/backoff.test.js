@@ -1,4 +1,4 @@
-import { Backoff, jitter, retryAfter } from '/assets/backoff.js';
+import { appointment, Backoff, jitter, retryAfter } from '/assets/backoff.js';
 import { same, yes } from './check.js';
 
 const max = () => 1;
@@ -12,6 +12,19 @@ export default {
     const seen = Array.from({ length: 200 }, () => jitter(3, { base: 1000 }));
     yes(seen.every((ms) => ms >= 0 && ms <= 8000), 'a wait is out of bounds');
     yes(Math.max(...seen) - Math.min(...seen) > 2000, 'all come at once');
+  },
+  'a lost service is come back to in the order of the line, no second with a tenth': () => {
+    const seconds = {};
+    let last = 0;
+    for (let position = 1; position <= 5000; position++) {
+      const ms = appointment({ position, waiting: 5000 });
+      yes(ms >= last && ms <= 12000, `position ${position} comes after ${ms} ms`);
+      last = ms;
+      seconds[Math.floor(ms / 1000)] = (seconds[Math.floor(ms / 1000)] ?? 0) + 1;
+    }
+    yes(Math.max(...Object.values(seconds)) <= 500, 'a herd');
+    yes(appointment({ position: 9, waiting: 10 }) < 1000, 'a few wait for each other');
+    same([appointment(undefined), appointment({ position: 1, waiting: 1 })], [0, 0]);
   },
   'no wait is shorter than the floor': () => {
     const b = new Backoff({ base: 1000, random: () => 0 });

@@ -1,7 +1,7 @@
 // The connection: a WebSocket; where none gets through, server-sent events; where
 // those do not either, asking. It says truthfully which, and comes back by itself.
 
-import { Backoff, jitter } from './backoff.js';
+import { appointment, Backoff, jitter } from './backoff.js';
 import { fate, ladder } from './ladder.js';
 import { openSocket, openStream } from './wires.js';
 
@@ -156,6 +156,8 @@ export class Live {
       this.lost(0);
       return;
     }
+    if (m.type === 'position') this.place = m;
+    else if (m.type === 'admitted') this.place = null; // a token is worth coming at once
     this.status('live');
     this.said(m);
   }
@@ -173,15 +175,15 @@ export class Live {
       this.failed = this.climb > climb ? tries - 1 : 0;
       this.rung = Math.min(this.rung + 1, ladder.length - 1);
     }
-    this.lost(end.wait ?? 0);
+    this.lost(end.wait ?? 0, wire.spoke && !end.wait ? appointment(this.place) : 0);
   }
 
-  // lost plans the next try.
-  lost(floor) {
+  // lost plans the next try: floor is the server's word, slot our own time in the row.
+  lost(floor, slot = 0) {
     this.drop();
     const now = performance.now();
     this.notBefore = Math.max(this.notBefore, now + floor);
-    const ms = this.backoff.next(Math.max(0, this.notBefore - now));
+    const ms = slot + this.backoff.next(Math.max(0, this.notBefore - now));
     this.status('retry', now + ms);
     this.after('retry', ms, () => this.connect());
   }
