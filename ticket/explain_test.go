@@ -130,7 +130,7 @@ func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 			require.NoError(t, s.expireAll(t.Context(), locking, true))
 			require.NoError(t, s.expireAll(t.Context(), locking, false))
 			require.NoError(t, s.sweep(t.Context()))
-			require.NoError(t, s.ReleasePayment(t.Context(), Payment{ID: "none"}))
+			require.NoError(t, s.ReleasePayment(t.Context(), Payment{ID: "none"}, 0))
 			third := holds(t, s, bob.quantity(1))
 			_, err = s.Pay(t.Context(), bob.pay(third.ID))
 			require.NoError(t, err)

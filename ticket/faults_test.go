@@ -80,7 +80,7 @@ func TestReleasedPaymentIsFreeAtOnce(t *testing.T) {
 		}
 		first, ok := claim()
 		require.True(t, ok)
-		require.NoError(t, s.ReleasePayment(t.Context(), first))
+		require.NoError(t, s.ReleasePayment(t.Context(), first, 0))
 		again, ok := claim()
 		require.True(t, ok, "free at once")
 		require.Equal(t, first, again, "the released claim counts as never made")
@@ -88,7 +88,7 @@ func TestReleasedPaymentIsFreeAtOnce(t *testing.T) {
 		s.skew.Add(2 * time.Hour.Milliseconds())
 		second, ok := claim()
 		require.False(t, ok && second.Wanted, "its reservation's lease is over")
-		require.NoError(t, s.ReleasePayment(t.Context(), again))
+		require.NoError(t, s.ReleasePayment(t.Context(), again, 0))
 		_, ok = claim()
 		require.False(t, ok, "an old claim gives back nobody else's")
 	})

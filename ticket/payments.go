@@ -11,11 +11,11 @@ import (
 const openPayment = `state IN ('requested', 'unknown', 'refund_due')`
 
 // paymentColumns in the order in which scanPayment reads them.
-const paymentColumns = `id, event, reservation, person, amount_cents, currency, method, state, attempts`
+const paymentColumns = `id, event, reservation, person, amount_cents, currency, method, state, attempts, changed_ms`
 
 func scanPayment(scan func(...any) error) (Payment, error) {
 	var p Payment
-	err := scan(&p.ID, &p.Event, &p.ReservationID, &p.Person, &p.AmountCents, &p.Currency, &p.Method, &p.State, &p.Attempts)
+	err := scan(&p.ID, &p.Event, &p.ReservationID, &p.Person, &p.AmountCents, &p.Currency, &p.Method, &p.State, &p.Attempts, &p.changed)
 	return p, err
 }
 
@@ -39,17 +39,18 @@ func (s *Store) ClaimStalePayments(ctx context.Context, limit int, lease time.Du
 		WHERE id IN (SELECT id FROM due) RETURNING `+paymentColumns, limit)
 }
 
-// ReleasePayment gives a claimed payment back at once, for a worker that has sent
-// the provider nothing for it: the claim counts as never made, so that waiting for
-// the provider burns no attempts. A claim that another has followed is left alone.
-func (s *Store) ReleasePayment(ctx context.Context, p Payment) error {
+// ReleasePayment gives a claimed payment back, for a worker that has sent the
+// provider nothing for it: the claim counts as never made, so that waiting for the
+// provider burns no attempts. It may be claimed again after the wait. A claim that
+// another has followed is left alone.
+func (s *Store) ReleasePayment(ctx context.Context, p Payment, wait time.Duration) error {
 	err := s.again(ctx, func(ctx context.Context, t tx) error {
 		now, err := s.now(ctx, t)
 		if err != nil {
 			return err
 		}
 		_, err = t.exec(ctx, `UPDATE payments SET attempts = attempts - 1, lease_ms = $3
-			WHERE id = $1 AND attempts = $2 AND `+openPayment, nil, p.ID, p.Attempts, now)
+			WHERE id = $1 AND attempts = $2 AND `+openPayment, nil, p.ID, p.Attempts, now+wait.Milliseconds())
 		return err
 	})
 	if err != nil {
@@ -104,6 +105,9 @@ func wanting(ctx context.Context, t tx, payments []Payment, now int64) error {
 		if p := at[id]; p != nil {
 			p.Wanted = status == PaymentPending && ends > now
 			p.WantedUntil, p.OnBreakerOpen = millis(ends), onOpen
+			if !p.Wanted {
+				p.Quiet = time.Duration(max(0, now-max(p.changed, ends))) * time.Millisecond
+			}
 		}
 		return err
 	}, `SELECT v.id, v.status, v.ends_ms, v.created_ms, c.on_breaker_open

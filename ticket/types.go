@@ -240,6 +240,11 @@ type Payment struct {
 	Wanted bool
 	// WantedUntil is the end of the hold in payment by the database's clock.
 	WantedUntil time.Time
+	// Quiet is for how long no worker can have begun a charge, by the database's
+	// clock; 0 while it is wanted.
+	Quiet time.Duration
+	// changed is when the state changed.
+	changed int64
 	// OnBreakerOpen is the event's wish while the provider is down: wait or cancel.
 	OnBreakerOpen string
 }

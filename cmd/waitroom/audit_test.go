@@ -129,3 +129,10 @@ func TestBrokers(t *testing.T) {
 		})
 	}
 }
+
+// A payment provider that is not there is noticed at the start; the sale goes on.
+func TestUnreachableProviderIsNoticed(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--payments", "http://127.0.0.1:1")
+	require.Contains(t, s.logs(), "payment provider does not answer")
+}

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/ticket/pay"
@@ -37,13 +41,13 @@ func (s *service) buildTickets(ctx context.Context) error {
 	}
 	s.back = append(s.back, s.store.Run)
 	if s.cfg.has(roleWorker) {
-		return s.buildWorker()
+		return s.buildWorker(ctx)
 	}
 	return nil
 }
 
 // buildWorker makes what carries messages out of the database and money into it.
-func (s *service) buildWorker() error {
+func (s *service) buildWorker(ctx context.Context) error {
 	publisher, err := s.broker.publisher()
 	if err != nil {
 		return err
@@ -53,7 +57,7 @@ func (s *service) buildWorker() error {
 		return err
 	}
 	s.store.OnCommit(carrier.Kick)
-	provider, err := s.provider()
+	provider, err := s.provider(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +79,7 @@ func (s *service) buildWorker() error {
 
 // provider is who takes the money: a sandbox, in this process or served by
 // `waitroom sandbox`.
-func (s *service) provider() (pay.Provider, error) {
+func (s *service) provider(ctx context.Context) (pay.Provider, error) {
 	if s.cfg.Payments == "" {
 		s.log.Warn("payments go to a sandbox in this process: no money moves")
 		return pay.NewSandbox(pay.SandboxConfig{}), nil
@@ -85,8 +89,22 @@ func (s *service) provider() (pay.Provider, error) {
 		return nil, usage(err)
 	}
 	s.closers = append(s.closers, func() error { client.Close(); return nil })
+	s.probe(ctx, client)
 	return client, nil
 }
+
+// probe warns of a provider that does not answer: payments wait for it, or are
+// cancelled, as their events say.
+func (s *service) probe(ctx context.Context, provider pay.Provider) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if _, err := provider.Find(ctx, "start-"+s.node); err != nil && !errors.Is(err, pay.ErrNotFound) {
+		s.log.Warn("payment provider does not answer; payments wait for it", zap.Error(err))
+	}
+}
+
+// probeTimeout is how long a start asks the payment provider.
+const probeTimeout = 2 * time.Second
 
 // followOutcomes tells the hub what became of reservations: a node with the
 // database hears it from there, any other from the broker.

@@ -23,6 +23,8 @@ type books struct {
 	// gone are payments whose seats are somebody else's by now.
 	gone map[string]bool
 	told []ticket.Outcome
+	// unwanted are payments that nobody waits for, since when.
+	unwanted map[string]time.Time
 	// away makes every call fail.
 	away error
 }
@@ -30,7 +32,7 @@ type books struct {
 var errAway = errors.New("database away")
 
 func newBooks() *books {
-	return &books{payments: map[string]*ticket.Payment{}, lease: map[string]time.Time{}, gone: map[string]bool{}}
+	return &books{payments: map[string]*ticket.Payment{}, lease: map[string]time.Time{}, gone: map[string]bool{}, unwanted: map[string]time.Time{}}
 }
 
 func (b *books) add(id, method string, change ...func(*ticket.Payment)) {
@@ -54,7 +56,42 @@ func (b *books) claim(id string, lease time.Duration) (ticket.Payment, bool) {
 	}
 	b.lease[id] = time.Now().Add(lease)
 	p.Attempts++
-	return *p, true
+	claimed := *p
+	if since, ended := b.unwanted[id]; ended {
+		claimed.Wanted, claimed.Quiet = false, time.Since(since)
+	}
+	return claimed, true
+}
+
+// end makes a payment one that nobody waits for, from now on.
+func (b *books) end(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unwanted[id] = time.Now()
+}
+
+func (b *books) ClaimUnsent(_ context.Context, _ int, lease time.Duration) ([]ticket.Payment, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var ps []ticket.Payment
+	for id, p := range b.payments {
+		if p.State == ticket.PaymentRequested && p.Attempts == 0 && p.OnBreakerOpen == onOpenCancel {
+			if p, ok := b.claim(id, lease); ok {
+				ps = append(ps, p)
+			}
+		}
+	}
+	return ps, b.away
+}
+
+func (b *books) ReleasePayment(_ context.Context, p ticket.Payment, wait time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := b.payments[p.ID]; b.away == nil && now.Attempts == p.Attempts {
+		now.Attempts--
+		b.lease[p.ID] = time.Now().Add(wait)
+	}
+	return b.away
 }
 
 func (b *books) ClaimPayment(_ context.Context, id string, lease time.Duration) (ticket.Payment, bool, error) {

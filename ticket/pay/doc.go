@@ -42,4 +42,6 @@
 //  6. Money for seats that were gone goes back once.
 //  7. A lost message or a killed worker loses nothing: the sweep finds the payment.
 //  8. Captured less refunded is the price of what was sold.
+//  9. A payment that nobody waits for is asked about until no charge can be on its
+//     way any more; one that comes meanwhile goes back once.
 package pay

@@ -2,6 +2,7 @@ package pay
 
 import (
 	"errors"
+	"time"
 
 	"github.com/waitroom-dev/waitroom/ticket"
 )
@@ -53,6 +54,10 @@ func next(p ticket.Payment, ready bool) step {
 		return stepNone
 	}
 }
+
+// believed says whether the absence of a charge is final: one that was sent may
+// still be on its way, and would be captured for nobody.
+func believed(p ticket.Payment, watch time.Duration) bool { return !p.Wanted && p.Quiet >= watch }
 
 // onOpenCancel is ticket's word for giving up while the breaker is open.
 const onOpenCancel = "cancel"

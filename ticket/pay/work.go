@@ -30,10 +30,15 @@ func (w *Worker) work(ctx context.Context, p ticket.Payment, ready bool, until t
 		err = w.settle(ctx, p.ID, ticket.ResultUnavailable)
 	case stepRefund:
 		err = w.refund(ctx, p)
-	case stepWait, stepNone:
+	case stepWait:
+		err = w.release(ctx, p, 0)
+	case stepNone:
+	}
+	if errors.Is(err, ErrOpen) || errors.Is(err, ErrNotSent) {
+		err = errors.Join(err, w.release(ctx, p, w.cfg.SweepEvery))
 	}
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, errWatched):
 	case errors.Is(err, ErrRefused):
 		log.Error("payment needs a person", zap.String("step", string(s)), zap.Error(err))
 	default:
@@ -108,10 +113,14 @@ func (w *Worker) ask(ctx context.Context, p ticket.Payment, log *zap.Logger) err
 		}
 		return w.settle(ctx, p.ID, ticket.ResultDeclined)
 	case findingNothing:
-		if !p.Wanted {
+		switch {
+		case p.Wanted:
+			return w.charge(ctx, p, log)
+		case believed(p, w.cfg.Watch):
 			return w.settle(ctx, p.ID, ticket.ResultUnavailable)
+		default:
+			return errWatched
 		}
-		return w.charge(ctx, p, log)
 	case findingStrange:
 		return strange(p, c)
 	case findingUnsent:
@@ -124,6 +133,11 @@ func (w *Worker) ask(ctx context.Context, p ticket.Payment, log *zap.Logger) err
 	default:
 		return fmt.Errorf("unknown finding %q", f)
 	}
+}
+
+// release gives back a claim by which nothing was sent.
+func (w *Worker) release(ctx context.Context, p ticket.Payment, wait time.Duration) error {
+	return w.write(ctx, "released", func(ctx context.Context) error { return w.store.ReleasePayment(ctx, p, wait) })
 }
 
 func (w *Worker) refund(ctx context.Context, p ticket.Payment) error {
@@ -177,5 +191,9 @@ func orPending(err error) error {
 	}
 	return err
 }
+
+// errWatched: nobody waits for the payment and there is no charge; but one may
+// still come, so it is asked about again.
+var errWatched = errors.New("no charge yet, and none wanted")
 
 var errPending = errors.New("the provider does not know yet")

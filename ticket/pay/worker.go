@@ -23,6 +23,11 @@ type Store interface {
 	ClaimPayment(ctx context.Context, id string, lease time.Duration) (ticket.Payment, bool, error)
 	// ClaimStalePayments takes open payments that nobody has in hand.
 	ClaimStalePayments(ctx context.Context, limit int, lease time.Duration) ([]ticket.Payment, error)
+	// ClaimUnsent takes payments that were never tried, of events that give up while
+	// the provider is away.
+	ClaimUnsent(ctx context.Context, limit int, lease time.Duration) ([]ticket.Payment, error)
+	// ReleasePayment gives a claim back by which nothing was sent, and its attempt.
+	ReleasePayment(ctx context.Context, p ticket.Payment, wait time.Duration) error
 	// Settle writes what was found out; repeating it changes nothing.
 	Settle(ctx context.Context, paymentID string, r ticket.PaymentResult) (ticket.Outcome, error)
 	SettleRefund(ctx context.Context, paymentID string) (ticket.Outcome, error)
@@ -44,6 +49,10 @@ type WorkerConfig struct {
 	Asks int
 	// AskAfter is the wait before the first such question; it doubles. Default 200ms.
 	AskAfter time.Duration
+	// Watch is how long a payment that nobody waits for any more, and of which the
+	// provider knows nothing, is asked about: a charge that was sent may come late,
+	// and is then given back. Default 15m.
+	Watch time.Duration
 	// Drain is how long payments in hand may go on after ctx ended. Default 5s.
 	Drain time.Duration
 }
@@ -54,6 +63,7 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	c.SweepBatch = cmp.Or(c.SweepBatch, 32)
 	c.Asks = cmp.Or(c.Asks, 3)
 	c.AskAfter = cmp.Or(c.AskAfter, 200*time.Millisecond)
+	c.Watch = cmp.Or(c.Watch, 15*time.Minute)
 	c.Drain = cmp.Or(c.Drain, 5*time.Second)
 	return c
 }
@@ -65,8 +75,8 @@ func (c WorkerConfig) Validate() error {
 	if c.Lease < 15*time.Second {
 		errs = append(errs, fmt.Errorf("lease %s: must be at least 15s", c.Lease))
 	}
-	if c.SweepEvery < 0 || c.AskAfter < 0 || c.Drain < 0 {
-		errs = append(errs, errors.New("sweep every, ask after, drain: must be positive"))
+	if c.SweepEvery < 0 || c.AskAfter < 0 || c.Drain < 0 || c.Watch < 0 {
+		errs = append(errs, errors.New("sweep every, ask after, drain, watch: must be positive"))
 	}
 	if c.SweepBatch < 1 || c.Asks < 1 {
 		errs = append(errs, errors.New("sweep batch, asks: must be positive"))
@@ -196,19 +206,23 @@ func (w *Worker) Run(ctx context.Context) error {
 // sweep takes a batch and works on it; more says that there was a full one.
 func (w *Worker) sweep(ctx, wctx context.Context) (more bool, err error) {
 	n := w.guard.Trials(w.cfg.SweepBatch)
-	if n == 0 || ctx.Err() != nil {
-		return false, nil // jobs wait
+	if ctx.Err() != nil {
+		return false, nil
 	}
-	until := time.Now().Add(w.cfg.Lease)
 	cctx, cancel := context.WithTimeout(ctx, settleMargin)
 	defer cancel()
-	ps, err := w.store.ClaimStalePayments(cctx, n, w.cfg.Lease)
+	claim, ready, lease := w.store.ClaimStalePayments, true, w.cfg.Lease
+	if n == 0 { // jobs wait, but for those whose event gives up
+		claim, ready, lease, n = w.store.ClaimUnsent, false, glance+settleMargin, w.cfg.SweepBatch
+	}
+	until := time.Now().Add(lease)
+	ps, err := claim(cctx, n, lease)
 	if err != nil {
-		return false, fmt.Errorf("claim stale payments: %w", err)
+		return false, fmt.Errorf("claim payments: %w", err)
 	}
 	var hands sync.WaitGroup
 	for _, p := range ps {
-		hands.Go(func() { w.work(wctx, p, true, until) })
+		hands.Go(func() { w.work(wctx, p, ready, until) })
 	}
 	hands.Wait()
 	return len(ps) == n, nil

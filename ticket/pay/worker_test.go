@@ -302,11 +302,63 @@ func TestUnwantedPaymentIsNotCharged(t *testing.T) {
 		unwanted := func(p *ticket.Payment) { p.Wanted = false }
 		d.books.add("fresh", MethodApprove, unwanted)
 		d.books.add("asked", MethodApprove, unwanted, func(p *ticket.Payment) { p.Attempts = 1 })
-		for _, id := range []string{"fresh", "asked"} {
-			require.NoError(t, d.worker.Pay(t.Context(), id))
-			require.Equal(t, ticket.PaymentCancelled, d.books.state(id))
-		}
+		d.books.end("asked")
+		require.NoError(t, d.worker.Pay(t.Context(), "fresh"))
+		require.Equal(t, ticket.PaymentCancelled, d.books.state("fresh"))
+		stop := running(t, d.worker)
+		time.Sleep(14 * time.Minute)
+		require.Equal(t, ticket.PaymentRequested, d.books.state("asked"), "it may still come")
+		time.Sleep(2 * time.Minute)
+		stop()
+		require.Equal(t, ticket.PaymentCancelled, d.books.state("asked"))
 		require.Zero(t, d.sandbox.Audit().ChargeCalls)
+	})
+}
+
+// Promise 9: a charge that comes after the provider has said that there is none,
+// for a reservation that is over, is found and given back once.
+func TestChargeAfterNotFoundGoesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		d.books.add("p1", MethodApprove, func(p *ticket.Payment) { p.Attempts = 1 })
+		d.books.gone["p1"] = true
+		d.books.end("p1")
+		stop := running(t, d.worker)
+		time.Sleep(5 * time.Minute)
+		require.Positive(t, d.sandbox.Audit().FindCalls)
+		_, err := d.sandbox.Charge(t.Context(), ChargeRequest{Key: "p1", AmountCents: 5000, Currency: "EUR", Method: MethodApprove})
+		require.NoError(t, err, "it was on its way all the time")
+		time.Sleep(time.Minute)
+		stop()
+		require.Equal(t, ticket.PaymentRefunded, d.books.state("p1"))
+		require.EqualValues(t, 1, d.sandbox.Audit().Refunded)
+		d.balanced(t)
+	})
+}
+
+// Promise 5: a provider that cannot be reached burns no attempts either; when the
+// breaker opens, events that give up do so, also without a message.
+func TestUnreachableProviderBurnsNoAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, p := newBooks(), &scripted{}
+		p.set(0, Charge{}, ErrNotSent)
+		d := newDesk(t, b, p)
+		for i := range 20 {
+			b.add(fmt.Sprint("waits", i), MethodApprove)
+			b.add(fmt.Sprint("gives up", i), MethodApprove, cancelling)
+		}
+		stop := running(t, d.worker)
+		time.Sleep(20 * time.Second)
+		require.False(t, d.guard.Ready())
+		stop()
+		for i := range 20 {
+			require.Zero(t, b.payments[fmt.Sprint("waits", i)].Attempts)
+			require.Equal(t, ticket.PaymentRequested, b.state(fmt.Sprint("waits", i)))
+			require.Equal(t, ticket.PaymentCancelled, b.state(fmt.Sprint("gives up", i)))
+		}
+		require.Len(t, b.outcomes(), 20)
 	})
 }
 
