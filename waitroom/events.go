@@ -38,10 +38,8 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
 	}
 	// Listed first: an id without an event is skipped, an event without an id is lost.
-	bounded, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
-	defer cancel()
-	if err := l.rdb.SAdd(bounded, l.keys.index(), string(s.ID)).Err(); err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, unavailable(err))
+	if err := l.list(ctx, s.ID); err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
 	}
 	if err := l.listArchive(ctx, s); err != nil {
 		return Event{}, err
@@ -53,6 +51,10 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 	}
 	if r.outcome == outcomeExists {
 		return Event{}, fmt.Errorf("create %s: %w", s.ID, ErrExists)
+	}
+	// Listed once more: a Delete of an event of the same id may have taken it off.
+	if err := l.list(ctx, s.ID); err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
 	}
 	if err := l.listArchive(ctx, s); err != nil { // once more: one of the same id may just have been folded
 		return Event{}, err
@@ -120,12 +122,38 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 		return fmt.Errorf("delete: %w", err)
 	}
 	l.forget(id)
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
-	defer cancel()
-	if err := l.rdb.SRem(ctx, l.keys.index(), string(id)).Err(); err != nil {
-		return fmt.Errorf("delete %s: %w", id, unavailable(err))
+	if err := l.unlist(ctx, id); err != nil {
+		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	return nil
+}
+
+// list puts an id on the list of events.
+func (l *Line) list(ctx context.Context, id EventID) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if err := l.rdb.SAdd(ctx, l.keys.index(), string(id)).Err(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// unlist takes an id off the list of events, unless there is such an event again:
+// either it is seen here, or its Create lists it after this.
+func (l *Line) unlist(ctx context.Context, id EventID) error {
+	bounded, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if err := l.rdb.SRem(bounded, l.keys.index(), string(id)).Err(); err != nil {
+		return unavailable(err)
+	}
+	again, err := l.rdb.Exists(bounded, l.keys.meta(id)).Result()
+	if err != nil {
+		return unavailable(err)
+	}
+	if again == 0 {
+		return nil
+	}
+	return l.list(ctx, id)
 }
 
 // Event is an event as it is now. Errors: ErrNoEvent, ErrUnavailable.

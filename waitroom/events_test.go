@@ -1,10 +1,12 @@
 package waitroom
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
@@ -200,4 +202,66 @@ func TestStatesDecideWhoJoinsAndWhoComesIn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// before runs do once, before the first command of this name.
+type before struct {
+	hook
+	name string
+	once sync.Once
+	do   func()
+}
+
+func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == b.name {
+			b.once.Do(b.do)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// An event that is made while one of the same id is deleted is on the list.
+func TestDeleteAndCreateAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Config{})
+	l := testLine(t, s.Client(t))
+	hooked := func(b *before) *Line {
+		rdb := s.Client(t)
+		rdb.AddHook(b)
+		return testLineAs(t, rdb, l.cfg.Prefix)
+	}
+	listed := func() {
+		t.Helper()
+		events, err := l.Events(t.Context())
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		require.NoError(t, l.Delete(t.Context(), "e", "op"))
+		events, err = l.Events(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, events)
+		require.False(t, l.rdb.SIsMember(t.Context(), l.keys.index(), "e").Val())
+	}
+	// The whole of Create comes between the two steps of Delete.
+	open(t, l, nil)
+	deleter := hooked(&before{name: "srem", do: func() { open(t, l, nil) }})
+	require.NoError(t, deleter.Delete(t.Context(), "e", "op"))
+	listed()
+
+	// Delete's second step comes between those of Create.
+	open(t, l, nil)
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	creator := hooked(&before{name: "evalsha", do: func() { close(begun); <-proceed }})
+	made := make(chan error, 1)
+	deleter = hooked(&before{name: "srem", do: func() {
+		go func() {
+			_, err := creator.Create(t.Context(), DefaultSettings("e"), Open, "op")
+			made <- err
+		}()
+		<-begun
+	}})
+	require.NoError(t, deleter.Delete(t.Context(), "e", "op"))
+	close(proceed)
+	require.NoError(t, <-made)
+	listed()
 }
