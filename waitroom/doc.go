@@ -49,6 +49,39 @@
 //   - feed: an event's stream of departures and changes, which every node follows.
 //   - view: what one node knows of the lines from their feeds, in memory.
 //
+// # Polls
+//
+// Whoever has no socket asks, and View.Place answers from memory as long as the view
+// is level and the entry waits: a poll costs the store nothing. So that a grace runs
+// on, the store hears of each person who polls four times in it, 256 people in one
+// call. It is asked about everybody else: who was let in, who left, who is not known.
+// What this process has just done to somebody is known at once, what another one did
+// with the next look at the feed (50 ms). The position that is shown is the least so
+// far: a node remembers it, and the answer's tag carries it from node to node.
+//
+// # Lost writes
+//
+// A replica that was promoted, or a server that restarts, may lack what was answered
+// last. Nobody need have noticed: the server has no scripts yet, so the first join
+// there asks it who it is, and begins a new epoch if another one wrote before; each
+// view asks the same once a second, for servers that have the scripts from an
+// earlier time as master. The epoch begins two million above all that is known to have
+// been given out. Views read the line anew, and whoever is missing in it is asked for,
+// by the hub or the next poll, and put back by the receipt.
+//
+// # Bounds
+//
+//	what                              most             at the bound                        filled by
+//	callers that wait for a call      Config.Queue     ErrBusy, nothing was done           TestBatcherRefusesWhenFull
+//	joins or polls in a call          Config.Batch     the rest is the next call           TestBatcherGathersWhileACallIsOnItsWay
+//	records of a feed                 10,000           trimmed; a view behind reads anew   TestFeedIsTrimmedAndMended
+//	graces to be renewed              16,384           a poll asks the store itself        TestPollsDueAreBounded
+//	people who poll, remembered       2 × 65,536       forgotten, renewed once more        TestPollsShowTheLeastPosition
+//	moves that the feed has not told  16,384           all polls ask until it has          TestPollsMovedAreBounded
+//	grants of a call                  5,000            the rest of a burst is the next's   TestPromise9LargeBurstsAreBounded
+//	ended by a sweep's script         500 of each kind the next script goes on             TestPromise9SweepsAreBounded
+//	tokens that wait to be filed      1,000,000        nothing is issued until some are    issue_test.go
+//
 // # Promises, each with a test that names it
 //
 //  1. Order: if A's join was answered before B's was sent, A is never promoted

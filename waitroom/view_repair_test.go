@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
@@ -24,6 +25,48 @@ func misplace(tb testing.TB, l *Line, p Place) {
 	tx.XAdd(tb.Context(), &redis.XAddArgs{Stream: l.keys.feed("e"), Values: feedFields(feedRecord{base: 1, moment: 1, ended: []End{{Entry: "somebody", JTI: "jti.1", State: EntryCompleted}}})})
 	_, err := tx.Exec(tb.Context())
 	require.NoError(tb, err)
+}
+
+// fallBack makes the store forget the newest n who wait, and that they ever came.
+func fallBack(tb testing.TB, l *Line, n int) {
+	tb.Helper()
+	newest, err := l.rdb.ZRevRangeWithScores(tb.Context(), l.keys.line("e"), 0, int64(n-1)).Result()
+	require.NoError(tb, err)
+	tx := l.rdb.TxPipeline()
+	for _, z := range newest {
+		tx.ZRem(tb.Context(), l.keys.line("e"), z.Member)
+		tx.ZRem(tb.Context(), l.keys.away("e"), z.Member)
+		tx.HSet(tb.Context(), l.keys.meta("e"), "seq", int64(z.Score)-1)
+	}
+	_, err = tx.Exec(tb.Context())
+	require.NoError(tb, err)
+}
+
+// The feed is bounded. Whoever does not read while more happens than it holds, has
+// the line read anew, and loses nothing.
+func TestFeedIsTrimmedAndMended(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Config{})
+	rdb := s.Client(t)
+	l := testLine(t, rdb)
+	open(t, l, nil)
+	places := joinMany(t, l, 12_000)
+	var g gate
+	slow := s.Client(t)
+	slow.AddHook(&g)
+	v := watch(t, testLineAs(t, slow, l.cfg.Prefix), nil)
+	level(t, v)
+	g.mu.Lock()
+	var leaving errgroup.Group
+	leaving.SetLimit(64)
+	for _, p := range places[:11_000] {
+		leaving.Go(func() error { return l.Leave(t.Context(), "e", p.Entry) })
+	}
+	require.NoError(t, leaving.Wait())
+	const length, node = 10_000, 100 // FEED_LENGTH of common.lua, and by how much Redis rounds up
+	require.InDelta(t, length, rdb.XLen(t.Context(), l.keys.feed("e")).Val(), node)
+	g.mu.Unlock()
+	requireRanks(t, l, v, seqsOf(places))
 }
 
 // A feed trimmed past a view that did not read it has the line read anew.

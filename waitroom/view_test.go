@@ -15,7 +15,8 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
-// Promise 6: positions equal rank + 1 for everybody, whatever happens to the line.
+// Promise 6: positions equal rank + 1 for everybody, whatever happens to the line:
+// joins, leaves, promotions, expiries, lost places that come back, new epochs.
 func TestPromise6PositionsEqualRanks(t *testing.T) {
 	t.Parallel()
 	for name, start := range redistest.Stores() {
@@ -42,7 +43,7 @@ func TestPromise6PositionsEqualRanks(t *testing.T) {
 			joined(joinMany(t, l, 300)...)
 			for round := range 12 {
 				for range 25 {
-					switch rnd.IntN(9) {
+					switch rnd.IntN(10) {
 					case 0, 1:
 						joined(joinMany(t, l, 1+rnd.IntN(40))...)
 					case 2, 3:
@@ -71,6 +72,11 @@ func TestPromise6PositionsEqualRanks(t *testing.T) {
 					case 8: // the store loses a place behind everyone's back, and the feed with it
 						if rnd.IntN(5) == 0 {
 							misplace(t, l, one())
+						}
+					case 9: // the store falls back to a copy without the newest, and is another epoch
+						if rnd.IntN(5) == 0 {
+							fallBack(t, l, 1+rnd.IntN(20))
+							joined(joinMany(t, l, 1)...)
 						}
 					}
 				}

@@ -56,12 +56,18 @@
 //
 // # Bounds
 //
-// Sockets: MaxSockets, then 503. Inbound: 4 KiB a message (1009), 100 messages in
-// 10 s (1008). For a client: QueueLen frames, and the rest of one write. Posts to a
-// shard: 1,024, then the reader waits. News to a shard: 65,536 items, then dropped
-// and counted, since a visit finds out by itself. Questions: 4,096, then put off to
-// the next visit. Changes of presence: 4 × MaxSockets entries, then dropped; whoever
-// is here is told of again within 30 s.
+//	what                    most               at the bound                        filled by
+//	sockets of a node       MaxSockets         503 and a time to come back         TestPromise9Full
+//	frames for a client     QueueLen           the client is cut as slow           TestPromise2SlowClientIsCutAndNobodyElseWaits
+//	a message from a fan    4 KiB              closed with 1009                    TestBrokenRules
+//	messages from a fan     100 in 10 s        closed with 1008                    TestFlood
+//	posts to a shard        1,024              whoever posts waits                 TestPostsAreBounded
+//	news to a shard         65,536             dropped: a visit finds out          TestNewsIsBounded
+//	questions to the line   4,096              put off to the next visit           TestQuestionsAreBounded
+//	changes of presence     4 × MaxSockets     dropped: told again within 30 s     TestPresenceIsBounded
+//	clients back a second   DrainPerS          each has a slot of its own          TestPromise8SlotsAreBounded
+//
+// The line's own bounds stand in package waitroom.
 //
 // # Memory
 //

@@ -3,7 +3,10 @@ package hub
 import (
 	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -116,6 +119,52 @@ func TestNewsIsBounded(t *testing.T) {
 	}
 	require.False(t, s.notify(news{kind: newsAdmitted}))
 	require.True(t, s.notify(news{kind: newsDrain}), "what the hub itself wants is never dropped")
+}
+
+// Questions beyond the bound are put off, and asked when there is room.
+func TestQuestionsAreBounded(t *testing.T) {
+	t.Parallel()
+	h, err := New(quick(), newStage().deps())
+	require.NoError(t, err)
+	s := h.shards[0]
+	r := &room{id: concert}
+	for range askQueue {
+		s.ask(&person{room: r, entry: "somebody"})
+	}
+	require.Len(t, h.questions, askQueue)
+	ann := &person{room: r, entry: "ann"}
+	s.ask(ann)
+	require.False(t, ann.asking)
+	<-h.questions
+	s.ask(ann)
+	require.True(t, ann.asking)
+	require.Len(t, h.questions, askQueue)
+}
+
+// Whoever has posts for a shard that is behind waits for it.
+func TestPostsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, err := New(quick(), newStage().deps())
+		require.NoError(t, err)
+		s := h.shards[0]
+		var served, posted atomic.Int64
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range postQueue + 1 {
+				s.posts <- post{kind: postCall, call: func() { served.Add(1) }}
+				posted.Add(1)
+			}
+		})
+		synctest.Wait()
+		require.EqualValues(t, postQueue, posted.Load())
+		stop := make(chan struct{})
+		wg.Go(func() { s.run(stop) })
+		synctest.Wait()
+		require.EqualValues(t, postQueue+1, served.Load())
+		close(stop)
+		wg.Wait()
+	})
 }
 
 // The grant was dropped on its way: the visit finds it.
