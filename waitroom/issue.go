@@ -78,7 +78,7 @@ func (l *Line) unanswered(event EventID, c joinCall) Issued {
 // sendIssues is the one caller of issue.lua.
 func (l *Line) sendIssues(ctx context.Context, k issueKey, calls []joinCall) ([]placeReply, error) {
 	args := make([]any, 0, 3+len(calls))
-	args = append(args, newID(), int64(l.highest(k.event)), mostUnarchived)
+	args = append(args, newID(), &given{seq: l.highest(k.event)}, mostUnarchived)
 	for _, c := range calls {
 		args = append(args, c.arg())
 	}
@@ -174,6 +174,7 @@ func (l *Line) callDurable(ctx context.Context, s *redis.Script, event EventID, 
 	}
 	run, acks, err := runAndWait(bounded, node, s, l.keys.all(event, more...), args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		unseen(args)
 		if err = s.Load(bounded, node).Err(); err == nil {
 			run, acks, err = runAndWait(bounded, node, s, l.keys.all(event, more...), args)
 		}

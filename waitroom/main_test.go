@@ -147,7 +147,7 @@ func crowd(tb testing.TB, l *Line, n int) {
 	for left := n; left > 0; left -= 256 {
 		calls := make([]joinCall, min(left, 256))
 		for i := range calls {
-			calls[i] = joinCall{placeCall: placeCall{entry: EntryID(newID())}, fresh: true}
+			calls[i] = joinCall{placeCall: placeCall{entry: newEntry()}, fresh: true}
 		}
 		_, err := l.sendJoins(tb.Context(), "e", calls)
 		require.NoError(tb, err)

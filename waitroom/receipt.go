@@ -10,12 +10,14 @@ import (
 
 // A receipt is base64url (no padding) of
 //
-//	version (1) ‖ flags ‖ uvarint seq ‖ entry (12 bytes) ‖ event ‖ mac (16 bytes)
+//	version ‖ flags ‖ uvarint seq ‖ entry ‖ event ‖ mac (16 bytes)
 //
 // where mac is the first half of HMAC-SHA256 over a label and all that stands
-// before it. Fans see an opaque string of about 65 characters.
+// before it, and the version tells the entry's size: 1 for 12 bytes, 2 for 9. Fans
+// see an opaque string of about 60 characters.
 const (
-	receiptVersion = 1
+	receiptLong    = 1 // version: the entry of a subject
+	receiptShort   = 2 // version: an anonymous entry
 	receiptMobile  = 1 // flag: a phone, whose grace is the longer one
 	receiptMAC     = 16
 	receiptLongest = 256 // characters; the longest that we make has 135
@@ -47,10 +49,15 @@ func (r receipts) sign(rc receipt) string {
 	if rc.Mobile {
 		flags |= receiptMobile
 	}
-	b = append(b, receiptVersion, flags)
+	b = append(b, receiptShort, flags)
 	b = binary.AppendUvarint(b, uint64(max(rc.Seq, 0)))
+	before := len(b)
 	b, err := base64.RawURLEncoding.AppendDecode(b, []byte(rc.Entry))
-	if err != nil {
+	switch n := len(b) - before; {
+	case err == nil && n == entryBytes:
+	case err == nil && n == idBytes:
+		b[0] = receiptLong
+	default:
 		return "" // an entry that no version of ours made has no receipt
 	}
 	b = append(b, rc.Event...)
@@ -75,17 +82,23 @@ func (r receipts) read(token string) (receipt, error) {
 	if !good {
 		return receipt{}, fmt.Errorf("receipt: signature: %w", ErrTokenInvalid)
 	}
-	if payload[0] != receiptVersion || payload[1]&^receiptMobile != 0 {
+	size := entryBytes
+	if payload[0] == receiptLong {
+		size = idBytes
+	} else if payload[0] != receiptShort {
 		return receipt{}, fmt.Errorf("receipt: version %d: %w", payload[0], ErrTokenInvalid)
+	}
+	if payload[1]&^receiptMobile != 0 {
+		return receipt{}, fmt.Errorf("receipt: flags %x: %w", payload[1], ErrTokenInvalid)
 	}
 	seq, n := binary.Uvarint(payload[2:])
 	rest := payload[2+max(n, 0):]
-	if n <= 0 || seq >= seqLimit || len(rest) <= entryBytes {
+	if n <= 0 || seq >= seqLimit || len(rest) <= size {
 		return receipt{}, fmt.Errorf("receipt: sequence: %w", ErrTokenInvalid)
 	}
 	return receipt{
-		Event:  EventID(rest[entryBytes:]),
-		Entry:  EntryID(base64.RawURLEncoding.EncodeToString(rest[:entryBytes])),
+		Event:  EventID(rest[size:]),
+		Entry:  EntryID(base64.RawURLEncoding.EncodeToString(rest[:size])),
 		Seq:    Seq(seq),
 		Mobile: payload[1]&receiptMobile != 0,
 	}, nil

@@ -20,6 +20,9 @@ func TestReceiptReadsBack(t *testing.T) {
 		want := testReceipt()
 		want.Seq = Seq(1 + rand.Int64N(seqLimit-1))
 		want.Mobile = rand.IntN(2) == 0
+		if rand.IntN(2) == 0 {
+			want.Entry = newEntry()
+		}
 		token := r.sign(want)
 		require.Less(t, len(token), 90)
 		got, err := r.read(token)
@@ -74,6 +77,7 @@ func TestReceiptOfAnotherEvent(t *testing.T) {
 func FuzzReceipt(f *testing.F) {
 	r := receipts{keys: [][]byte{testKey(1)}}
 	f.Add(r.sign(testReceipt()))
+	f.Add(r.sign(receipt{Event: "e", Entry: newEntry(), Seq: 7}))
 	f.Add("")
 	f.Add("AQAB")
 	f.Fuzz(func(t *testing.T, token string) {

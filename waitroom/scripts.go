@@ -93,7 +93,12 @@ type reply struct {
 func (l *Line) call(ctx context.Context, s *redis.Script, event EventID, more []string, args ...any) (reply, error) {
 	bounded, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
-	fields, err := s.Run(bounded, l.rdb, l.keys.all(event, more...), args...).StringSlice()
+	keys := l.keys.all(event, more...)
+	fields, err := s.EvalSha(bounded, l.rdb, keys, args...).StringSlice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		unseen(args)
+		fields, err = s.Eval(bounded, l.rdb, keys, args...).StringSlice()
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return reply{}, context.Cause(ctx)
@@ -106,6 +111,33 @@ func (l *Line) call(ctx context.Context, s *redis.Script, event EventID, more []
 		return reply{}, fmt.Errorf("event %s: %w", event, ErrNoEvent)
 	}
 	return reply{outcome: outcome(fields[0]), rest: fields[1:]}, nil
+}
+
+// given is the highest sequence that this process was ever given, as caught_up of
+// common.lua takes it.
+type given struct {
+	seq    Seq
+	unseen bool // the server had not got the script
+}
+
+// MarshalBinary writes "seq" or "?seq".
+func (t *given) MarshalBinary() ([]byte, error) {
+	b := make([]byte, 0, 20)
+	if t.unseen {
+		b = append(b, '?')
+	}
+	return strconv.AppendInt(b, int64(t.seq), 10), nil
+}
+
+// unseen says in a script's arguments that the server had not got the script. From
+// Redis 7 on no server gets scripts from another one, so a replica that was promoted
+// says so to the first who calls.
+func unseen(args []any) {
+	for _, a := range args {
+		if t, ok := a.(*given); ok {
+			t.unseen = true
+		}
+	}
 }
 
 // want is an error unless the reply has at least n strings behind its outcome.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -119,12 +120,19 @@ func foreign(err error) error {
 	return err
 }
 
+// setCookie adds a cookie of ours: names and values have no character that would
+// need care, which net/http would look for in each of them.
 func (s *Server) setCookie(c echo.Context, name, value string, age time.Duration) {
-	c.SetCookie(&http.Cookie{ //nolint:gosec // Secure follows the address: over plain http a browser would drop it
-		Name: name, Value: value, Path: "/", MaxAge: max(1, int(age.Seconds())),
-		HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: strings.HasPrefix(s.cfg.PublicURL, "https:") || c.Scheme() == "https",
-	})
+	b := make([]byte, 0, 256)
+	b = append(append(append(b, name...), '='), value...)
+	b = append(b, "; Path=/; Max-Age="...)
+	b = strconv.AppendInt(b, max(1, int64(age.Seconds())), 10)
+	b = append(b, "; HttpOnly"...)
+	if strings.HasPrefix(s.cfg.PublicURL, "https:") || c.Scheme() == "https" { // over plain http a browser would drop it
+		b = append(b, "; Secure"...)
+	}
+	b = append(b, "; SameSite=Lax"...)
+	c.Response().Header().Add("Set-Cookie", string(b))
 }
 
 // secret lets through who shows exactly this Bearer; an empty one nobody shows.

@@ -69,6 +69,17 @@ func (s *Sentinels) agree(ctx context.Context) bool {
 // Master is the server that was the master at the start.
 func (s *Sentinels) Master() *Server { return s.master }
 
+// Client is a client that the sentinels tell where the master is; it is closed when
+// the test ends.
+func (s *Sentinels) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: sentinelMaster, SentinelAddrs: s.addrs, ContextTimeoutEnabled: true,
+	})
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // URL is the address as --redis takes it.
 func (s *Sentinels) URL() string {
 	return "redis+sentinel://" + strings.Join(s.addrs, ",") + "/" + sentinelMaster

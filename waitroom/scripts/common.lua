@@ -63,17 +63,55 @@ local function log(by, what, before, after)
 end
 
 -- epoch begins a new base above everything that was ever given out: this store
--- has lost sequences that somebody holds.
+-- has lost sequences that somebody holds. Nobody may know how many more than that
+-- it has lost: LOSABLE is more than can be given out in the seconds that a replica
+-- may be behind (views wait for news of an epoch where they see half of it), and
+-- stands for clocks of servers that differ.
+local LOSABLE = 2000000
 local function epoch(above)
-  E.base = math.max(E.now * 1000, above)
+  E.base = math.max(E.now * 1000, above + LOSABLE)
   E.seq = E.base
   call('HSET', META, 'base', int(E.base), 'seq', int(E.seq))
   V = true
 end
 
+-- same_store begins a new epoch if another server wrote here last than this one: a
+-- replica that was promoted, or a server that has come back, may not have what was
+-- given out last. A server that does not say who it is counts as the same.
+local function same_store()
+  local info = redis.pcall('INFO', 'replication')
+  local id = type(info) == 'string' and string.match(info, 'master_replid:(%x+)')
+  if not id then return end
+  local was = call('HGET', META, 'store')
+  if was == id then return end
+  call('HSET', META, 'store', id)
+  if was then epoch(E.seq) end
+end
+
+-- caught_up makes sure that what is given out from now on is above told, the highest
+-- sequence that the caller was ever given. A "?" before it says that the server had
+-- not got this script until now, as one that has just become master: then it is
+-- asked who it is, which is too dear for each call.
+local function caught_up(told)
+  if string.sub(told, 1, 1) == '?' then
+    same_store()
+    told = string.sub(told, 2)
+  end
+  local highest = tonumber(told)
+  if highest > E.seq then epoch(highest) end
+end
+
+-- opening reads what only an opening and its burst need.
+local function opening()
+  if E.opened then return end
+  local m = call('HMGET', META, 'opened', 'burst', 'burst_left', 'burst_until')
+  E.opened, E.burst, E.burst_left, E.burst_until = tonumber(m[1]), tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
+end
+
 -- become changes the event's state.
 local function become(state, reason)
   local before = E.state
+  opening()
   if state == 'open' and E.opened == 0 then
     E.opened = 1
     if (before == 'scheduled' or before == 'lobby') and E.burst > 0 then
@@ -107,16 +145,15 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'opened', 'burst', 'burst_left', 'burst_until', 'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode')
+    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
-    opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]), opened = tonumber(m[9]),
-    burst = tonumber(m[10]), burst_left = tonumber(m[11]), burst_until = tonumber(m[12]),
-    grace = tonumber(m[14]), grace_mobile = tonumber(m[15]), dead = tonumber(m[16]), identity = m[17],
-    mode = m[19] or 'queue', -- an event that was stored before has none
+    opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]),
+    grace = tonumber(m[10]), grace_mobile = tonumber(m[11]), dead = tonumber(m[12]), identity = m[13],
+    mode = m[15] or 'queue', -- an event that was stored before has none
   }
-  E.now = tonumber(m[18] or clock() + tonumber(m[13] or '0'))
+  E.now = tonumber(m[14] or clock() + tonumber(m[9] or '0'))
   F = {}
   turn()
   return true
@@ -124,8 +161,8 @@ end
 
 -- tell writes what happened as one record of the feed, and nothing if nothing did.
 local function tell()
+  if not (V or F.g or F.d or F.r or F.x) then return end
   local args = {'XADD', FEED, 'MAXLEN', '~', FEED_LENGTH, '*', 'b', int(E.base), 'm', int(E.now)}
-  local bare = #args
   for _, list in ipairs({'g', 'd', 'r', 'x'}) do
     if F[list] then
       args[#args + 1] = list
@@ -136,7 +173,7 @@ local function tell()
     args[#args + 1] = 'v'
     args[#args + 1] = int(E.version)
   end
-  if #args > bare then call(unpack(args)) end
+  call(unpack(args))
 end
 
 -- again is the answer that a request of this ring with this id was given, or false.

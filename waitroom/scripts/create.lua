@@ -19,6 +19,7 @@ end
 call('HSET', META, 'state', state, 'reason', reason, 'sched', int(sched))
 if state == 'open' then call('HSET', META, 'opened', 1) end
 load()
+same_store()
 V = true
 log(ARGV[2], 'create', '', ARGV[4])
 tell()

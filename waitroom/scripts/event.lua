@@ -1,10 +1,12 @@
--- event: an event as it is now.
+-- event: an event as it is now. Each view asks once a second, and so a store that is
+-- another one by now begins a new epoch, and the lost are put back by their receipts.
 -- KEYS: as common.lua says.
 -- ARGV: none
 -- Reply: {"ok", waiting, inside, now, settings, state, reason, version, base, seq, admitted,
 --   entered, unclaimed}; {"no_event"}
 -- Sent again: no difference.
 if not load() then return {'no_event'} end
+same_store()
 tell()
 local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed')
 m[8], m[9] = m[8] or '0', m[9] or '0'

@@ -20,8 +20,8 @@ if E.mode ~= 'instant' then
   return {'wrong_mode'}
 end
 local ISSUED, ARCHIVE = KEYS[15], KEYS[16]
-local id, highest, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-if highest > E.seq then epoch(highest) end
+local id, most = ARGV[1], tonumber(ARGV[3])
+caught_up(ARGV[2])
 
 local m = call('HMGET', META, 'quota', 'returns', 'used', 'ranks', 'unsold', 'max_active', 'durable')
 local quota, never, used = tonumber(m[1]), m[2] == 'never', tonumber(m[3] or '0')

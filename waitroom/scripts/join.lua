@@ -1,6 +1,6 @@
 -- join: a batch of people joins the line. Whoever has a place keeps it.
 -- KEYS: as common.lua says.
--- ARGV: 1 the highest sequence that the caller was ever given; then one for each join:
+-- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it; then one for each join:
 --   "f" .. entry   the id was made for this call ("F": for a phone)
 --   "k" .. entry .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
 --     0: none) or a subject (base64url, or empty) ("K": on a phone)
@@ -11,8 +11,7 @@
 --   {"no_event"}
 -- Sent again: an entry that has a place gets the same one.
 if not load() then return {'no_event'} end
-local highest = tonumber(ARGV[1])
-if highest > E.seq then epoch(highest) end
+caught_up(ARGV[1])
 local refusal
 if E.state == 'scheduled' then
   refusal = 'not_open'

@@ -54,6 +54,7 @@ local most = math.ceil(rate + rate * TICK / 1000 - 1e-9)
 local allowed = math.max(0, math.min(floor(tokens + 1e-9), most - recent))
 
 local burst = 0 -- a large one takes several calls
+opening()
 if n > 0 and E.now < E.burst_until then burst = math.min(E.burst_left, most_grants - n) end
 
 local want, outcome = n + burst, ''
