@@ -203,11 +203,10 @@ func none(func(...any) error) error { return nil }
 
 // lock takes the rows that a group is about, in one order.
 func (s *Store) lock(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) error {
-	kind := h.catalogue().Kind
-	switch {
-	case kind == KindSeats:
+	switch h.catalogue().Kind {
+	case KindSeats:
 		return s.lockSeats(ctx, t, h, asks, f)
-	case kind == KindStock:
+	case KindStock:
 		return t.query(ctx, none, `SELECT id FROM items WHERE event = $1 ORDER BY id {lock}`, nil, h.event)
 	}
 	persons := make([]string, len(asks))

@@ -54,6 +54,7 @@ func (b *buyer) device(n int, q ReserveRequest) ReserveRequest {
 }
 
 func reserveOn(t *testing.T, s *Store, q ReserveRequest) string {
+	t.Helper()
 	a, err := s.Reserve(t.Context(), q)
 	for try := 0; errors.Is(err, ErrContended) && try < 20; try++ {
 		a, err = s.Reserve(t.Context(), q) // as it asks for
@@ -222,5 +223,51 @@ func TestCompanionsAreSoldWithTheirPlace(t *testing.T) {
 		with := bob.quantity(2)
 		with.Wheelchair = true
 		require.Equal(t, []string{"W2", "C2"}, holds(t, s, with).Seats)
+	})
+}
+
+// A removed event is gone on every node, and its id may sell anything else; money
+// that comes late for it goes back.
+func TestRemoveFreesTheID(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
+		a, b := openStore(t, address, Config{}), openStore(t, address, Config{})
+		require.NoError(t, b.catchUp(t.Context()))
+		require.NoError(t, a.Remove(t.Context(), "e"), "what is not there")
+		require.NoError(t, a.Put(t.Context(), "e", hallOf(1, 6)))
+		ann, bob, cid := &buyer{event: "e", name: "ann"}, &buyer{event: "e", name: "bob"}, &buyer{event: "e", name: "cid"}
+		held, paying, paid := holds(t, b, ann.seats("A-1")), holds(t, b, bob.seats("A-2")), holds(t, b, cid.seats("A-3"))
+		for _, r := range []PayRequest{bob.pay(paying.ID), cid.pay(paid.ID)} {
+			_, err := b.Pay(t.Context(), r)
+			require.NoError(t, err)
+		}
+		_, err := b.Settle(t.Context(), paymentOf(t, b, paid.ID), ResultCaptured)
+		require.NoError(t, err)
+		_, _, err = b.ClaimPayment(t.Context(), paymentOf(t, b, paying.ID), time.Minute)
+		require.NoError(t, err)
+
+		require.NoError(t, a.Remove(t.Context(), "e"))
+		require.NoError(t, a.Remove(t.Context(), "e"), "again is harmless")
+		_, err = b.Reserve(t.Context(), (&buyer{event: "e", name: "dan"}).seats("A-4"))
+		require.ErrorIs(t, err, ErrWrongMode, "no node sells from memory")
+		require.NoError(t, b.catchUp(t.Context()))
+		_, _, err = b.Map(t.Context(), "e")
+		require.ErrorIs(t, err, ErrWrongMode)
+		for id, want := range map[string]string{held.ID: "cancelled event_removed", paying.ID: "cancelled event_removed", paid.ID: "paid "} {
+			require.Equal(t, want, ask1(t, a, `SELECT status || ' ' || reason FROM reservations WHERE id = $1`, id))
+		}
+		_, err = b.Settle(t.Context(), paymentOf(t, b, paying.ID), ResultCaptured)
+		require.NoError(t, err)
+		require.Equal(t, string(PaymentRefundDue), ask1(t, a, `SELECT state FROM payments WHERE reservation = $1`, paying.ID))
+
+		require.NoError(t, a.Put(t.Context(), "e", timetable(t, 5)))
+		waitFor(t, "the other node sells again", func() bool { // an absence is believed for a second
+			_, _, err := b.Map(t.Context(), "e")
+			return err == nil
+		})
+		got := holds(t, b, (&buyer{event: "e", name: "cid"}).device(2, cid.seats("math")))
+		require.Equal(t, []string{"math"}, got.Seats)
+		require.NoError(t, a.expireAll(t.Context(), "e", true))
 	})
 }

@@ -37,7 +37,7 @@ type Reservation struct {
 	Person string
 	Status Status
 	// Reason says why the status is what it is, where that is not plain:
-	// by_buyer, hold_ended, declined, payment_unavailable, seat_gone.
+	// by_buyer, hold_ended, declined, payment_unavailable, seat_gone, event_removed.
 	Reason string
 	// Seats are the ids of seats, slots or courses, in the map's order; for a stock
 	// the item's id once per ticket.

@@ -58,6 +58,13 @@ func DecodeSettings(doc []byte) (Settings, State, error) {
 	return decodeOver(DefaultSettings(""), doc)
 }
 
+// Patched is the settings with any part of them, read from JSON, over them; a state
+// in it is read and left alone. Errors: *InvalidError.
+func (s Settings) Patched(doc []byte) (Settings, error) {
+	s, _, err := decodeOver(s, doc)
+	return s, err
+}
+
 // decodeOver reads a part of the settings, and perhaps a state, over those that are.
 func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	d := decoder{}
@@ -78,6 +85,14 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	}
 	if len(s.Tickets.Sections) == 0 {
 		s.Tickets.Sections = nil // "none" is written in one way
+	}
+	if len(s.Tickets.Items) == 0 {
+		s.Tickets.Items = nil
+	}
+	for i := range s.Tickets.Items {
+		if len(s.Tickets.Items[i].Meetings) == 0 {
+			s.Tickets.Items[i].Meetings = nil
+		}
 	}
 	if len(d.faults) == 0 {
 		d.faults = s.faults()

@@ -102,12 +102,14 @@ type LoadStep struct {
 
 // TicketSettings say what the event sells.
 type TicketSettings struct {
-	// Kind is none (default), stock or seats.
+	// Kind is none (default), stock, seats, slots or courses.
 	Kind string `json:"kind"`
 	// Stock is the number of tickets for kind stock.
 	Stock int `json:"stock,omitempty"`
-	// Sections are the seat map for kind seats.
+	// Sections are the seat map for kind seats. Without any, the map is imported.
 	Sections []SectionSettings `json:"sections,omitempty"`
+	// Items are the slots or courses of those kinds. Without any, they are imported.
+	Items []ItemSettings `json:"items,omitempty"`
 	// PerUser is the most seats one person may hold or own. Default 2.
 	PerUser int `json:"per_user"`
 	// HoldTTL is how long a reservation waits for its payment. Default 3m.
@@ -116,7 +118,7 @@ type TicketSettings struct {
 	Locking string `json:"locking"`
 	// OnBreakerOpen is wait (default) or cancel.
 	OnBreakerOpen string `json:"on_breaker_open"`
-	// PriceCents is the price of one ticket in cents. Default 5000.
+	// PriceCents is the price of one ticket in cents; 0 is for nothing. Default 5000.
 	PriceCents int64 `json:"price_cents"`
 	// Currency is an ISO 4217 code. Default EUR.
 	Currency string `json:"currency"`
@@ -131,6 +133,22 @@ type SectionSettings struct {
 	SeatsPerRow int    `json:"seats_per_row"`
 	// PriceCents overrides the event's price; 0 keeps it.
 	PriceCents int64 `json:"price_cents,omitempty"`
+}
+
+// ItemSettings is a slot or a course.
+type ItemSettings struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// Capacity is the number of places.
+	Capacity int `json:"capacity"`
+	// PriceCents overrides the event's price; nil keeps it.
+	PriceCents *int64 `json:"price_cents,omitempty"`
+	// StartsAt and EndsAt are the time of a slot.
+	StartsAt *time.Time `json:"starts_at,omitempty"`
+	EndsAt   *time.Time `json:"ends_at,omitempty"`
+	// Meetings are the timetable of a course, each like "mon 10:00-11:30" (every
+	// week) or "2026-10-05 09:00-12:00".
+	Meetings []string `json:"meetings,omitempty"`
 }
 
 // Event is an event as it is now.

@@ -18,11 +18,13 @@ var states = []State{Scheduled, Lobby, Open, Paused, Draining, Closed}
 func DefaultSettings(id EventID) Settings {
 	s := Settings{ID: id, RatePerS: 10}
 	s.Load = LoadSettings{FloorPerS: 1, Steps: []LoadStep{{At: 0.8, RatePerS: 200}, {At: 0.9, RatePerS: 0}}}
+	s.Tickets.PriceCents = 5000
 	return s.Defaults()
 }
 
 // Defaults fills what is empty with its default. Where zero says something (no
-// rate, no floor, no steps), it stays; DefaultSettings has those defaults too.
+// rate, no floor, no steps, no price), it stays; DefaultSettings has those defaults
+// too.
 func (s Settings) Defaults() Settings {
 	s.Name = cmp.Or(s.Name, string(s.ID))
 	s.Mode = cmp.Or(s.Mode, "queue")
@@ -41,7 +43,6 @@ func (s Settings) Defaults() Settings {
 	s.Tickets.HoldTTL = cmp.Or(s.Tickets.HoldTTL, Duration(3*time.Minute))
 	s.Tickets.Locking = cmp.Or(s.Tickets.Locking, "optimistic")
 	s.Tickets.OnBreakerOpen = cmp.Or(s.Tickets.OnBreakerOpen, "wait")
-	s.Tickets.PriceCents = cmp.Or(s.Tickets.PriceCents, 5000)
 	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
 	s.Limits = s.Limits.Defaults()
 	s.Quota = s.Quota.Defaults()
@@ -82,6 +83,7 @@ func (s Settings) Validate() error {
 var (
 	eventIDs   = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 	sectionIDs = regexp.MustCompile(`^[A-Za-z0-9]{1,16}$`)
+	itemIDs    = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 	currencies = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
@@ -167,15 +169,15 @@ func (s LoadSettings) faults(d *decoder) {
 }
 
 func (s TicketSettings) faults(d *decoder) {
-	d.choice("tickets.kind", s.Kind, []string{"none", "stock", "seats"}, []string{"slots", "courses"})
+	d.choice("tickets.kind", s.Kind, []string{"none", "stock", "seats", "slots", "courses"}, nil)
 	d.choice("tickets.locking", s.Locking, []string{"optimistic", "pessimistic"}, nil)
 	d.choice("tickets.on_breaker_open", s.OnBreakerOpen, []string{"wait", "cancel"}, nil)
 	d.ttl("tickets.hold_ttl", s.HoldTTL)
 	if s.PerUser < 1 || s.PerUser > 100 {
 		d.fault("tickets.per_user", "must be 1 to 100")
 	}
-	if s.PriceCents < 1 || s.PriceCents > 1e12 { // 0 is the default, never "for nothing"
-		d.fault("tickets.price_cents", "must be 1 to 1000000000000")
+	if s.PriceCents < 0 || s.PriceCents > 1e12 {
+		d.fault("tickets.price_cents", "must be 0 to 1000000000000")
 	}
 	if !currencies.MatchString(s.Currency) {
 		d.fault("tickets.currency", "must be three capital letters")
@@ -192,12 +194,19 @@ func (s TicketSettings) faults(d *decoder) {
 	if s.Kind == "seats" {
 		sectionFaults(d, s.Sections)
 	}
+	if s.Kind != "slots" && s.Kind != "courses" && len(s.Items) > 0 {
+		d.fault("tickets.items", "are for kind slots or courses")
+	}
+	for i, it := range s.Items {
+		at := fmt.Sprintf("tickets.items[%d]", i)
+		if !itemIDs.MatchString(it.ID) {
+			d.fault(at+".id", "must be 1 to 64 letters, digits, '-', '_', '.' or ':'")
+		}
+		d.text(at+".name", it.Name, 200)
+	}
 }
 
 func sectionFaults(d *decoder, sections []SectionSettings) {
-	if len(sections) == 0 {
-		d.fault("tickets.sections", "must have at least one section")
-	}
 	seen := make(map[string]bool)
 	seats := 0
 	for i, sec := range sections {

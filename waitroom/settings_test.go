@@ -40,7 +40,7 @@ func TestDecodeSettingsNamesEveryFault(t *testing.T) {
 		`{"id":"a","rate_per_s":-1}`:                          {{"rate_per_s", "must be 0 to 100000"}},
 		`{"id":"a","burst":1.5}`:                              {{"burst", "must be a whole number"}},
 		`{"id":"a","burst":25001}`:                            {{"burst", "must be 0 to 25000"}},
-		`{"id":"a","tickets":{"price_cents":0}}`:              {{"tickets.price_cents", "must be 1 to 1000000000000"}},
+		`{"id":"a","tickets":{"price_cents":-1}}`:             {{"tickets.price_cents", "must be 0 to 1000000000000"}},
 		`{"id":"a","name":7}`:                                 {{"name", "must be a string"}},
 		`{"id":"a","grace":"2 minutes"}`:                      {{"grace", "must be a duration like 5m or 750ms"}},
 		`{"id":"a","grace":"1ms"}`:                            {{"grace", "must be 1s to 168h"}},
@@ -63,14 +63,18 @@ func TestDecodeSettingsNamesEveryFault(t *testing.T) {
 		`{"id":"a","load":{"steps":[{"at":0.9},{"at":0.8}]}}`: {{"load.steps[1].at", "must be above the one before it"}},
 		`{"id":"a","load":{"steps":[]}}`:                      {{"load.steps", "must have at least one step; with law none the load bounds nothing"}},
 		`{"id":"a","load":{"steps":{}}}`:                      {{"load.steps", "must be a list"}},
-		`{"id":"a","tickets":{"kind":"slots"}}`:               {{"tickets.kind", "slots is not supported by this version; use none or stock or seats"}},
-		`{"id":"a","tickets":{"kind":"stock"}}`:               {{"tickets.stock", "must be 1 to 100000000"}},
-		`{"id":"a","tickets":{"kind":"seats"}}`:               {{"tickets.sections", "must have at least one section"}},
-		`{"id":"a","quota":{"factor":-1}}`:                    {{"quota.factor", "must be above 0 and at most 10"}},
-		`{"id":"a","quota":{"returns":"late"}}`:               {{"quota.returns", "must be unused or never"}},
-		`{"id":"a","redirect_url":"javascript:alert(1)"}`:     {{"redirect_url", "must be an http or https address, or a path on this host"}},
-		`{"id":"a","redirect_url":"//evil.example/"}`:         {{"redirect_url", "must be an http or https address, or a path on this host"}},
-		`{"id":"a","lobby_opens_at":"2026-05-01T18:00:00Z"}`:  {{"lobby_opens_at", "needs opens_at"}},
+		`{"id":"a","tickets":{"kind":"wishes"}}`:              {{"tickets.kind", "must be none or stock or seats or slots or courses"}},
+		`{"id":"a","tickets":{"kind":"stock","stock":1,"items":[{"id":"x"}]}}`: {{"tickets.items", "are for kind slots or courses"}},
+		`{"id":"a","tickets":{"kind":"slots","items":[{"id":"a b"}]}}`:         {{"tickets.items[0].id", "must be 1 to 64 letters, digits, '-', '_', '.' or ':'"}},
+		`{"id":"a","tickets":{"kind":"slots","items":[{"id":"a","price_cents":"x","starts_at":"noon"}]}}`: {
+			{"tickets.items[0].price_cents", "must be a whole number"}, {"tickets.items[0].starts_at", "must be a time like 2026-05-01T18:00:00Z"},
+		},
+		`{"id":"a","tickets":{"kind":"stock"}}`:              {{"tickets.stock", "must be 1 to 100000000"}},
+		`{"id":"a","quota":{"factor":-1}}`:                   {{"quota.factor", "must be above 0 and at most 10"}},
+		`{"id":"a","quota":{"returns":"late"}}`:              {{"quota.returns", "must be unused or never"}},
+		`{"id":"a","redirect_url":"javascript:alert(1)"}`:    {{"redirect_url", "must be an http or https address, or a path on this host"}},
+		`{"id":"a","redirect_url":"//evil.example/"}`:        {{"redirect_url", "must be an http or https address, or a path on this host"}},
+		`{"id":"a","lobby_opens_at":"2026-05-01T18:00:00Z"}`: {{"lobby_opens_at", "needs opens_at"}},
 		`[]`:           {{"", "must be an object"}},
 		`{"id":"a"} x`: {{"", "has something behind its end"}},
 		`{"id":`:       {{"", "is not JSON"}},
@@ -106,6 +110,8 @@ func FuzzDecodeSettings(f *testing.F) {
 	f.Add([]byte(`{"id":"a","opens_at":null,"grace":"5m"}`))
 	f.Add([]byte(`{"id":"a","load":{"steps":[]}}`)) // was taken, and read back as the default steps
 	f.Add([]byte(`{"id":"a","tickets":{"sections":[]}}`))
+	f.Add([]byte(`{"id":"a","tickets":{"kind":"courses","items":[{"id":"m","capacity":3,"price_cents":0,"meetings":["mon 10:00-11:00"]}]}}`))
+	f.Add([]byte(`{"id":"a","tickets":{"kind":"slots","items":[{"id":"m","starts_at":"2026-05-01T18:00:00Z","ends_at":null,"meetings":[]}]}}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		s, state, err := DecodeSettings(doc)
 		if err != nil {

@@ -61,6 +61,7 @@ type Passes interface {
 // Tickets sells.
 type Tickets interface {
 	Put(ctx context.Context, event string, c ticket.Catalogue) error
+	Remove(ctx context.Context, event string) error
 	Map(ctx context.Context, event string) (*ticket.Map, string, error)
 	SeatsLeft(event string) (int64, bool)
 	Reserve(ctx context.Context, req ticket.ReserveRequest) (ticket.Answer, error)

@@ -27,8 +27,6 @@ var (
 	ErrChallengeFailed = errors.New("challenge failed")
 	// ErrNotEligible: it is not this person's window.
 	ErrNotEligible = errors.New("not eligible")
-	// ErrTimetableClash: two of the chosen courses meet at the same time.
-	ErrTimetableClash = errors.New("timetable clash")
 
 	errNotFound        = errors.New("no such thing")
 	errMethod          = errors.New("method not allowed")
@@ -72,7 +70,8 @@ var refusals = []refusal{
 	{ticket.ErrSoldOut, http.StatusConflict, "sold_out", "nothing is left", 0},
 	{ticket.ErrAlreadyReserved, http.StatusConflict, "already_reserved", "you have your share already", 0},
 	{ticket.ErrHoldExpired, http.StatusConflict, "hold_expired", "the hold has ended", 0},
-	{ErrTimetableClash, http.StatusConflict, "timetable_clash", "two of them meet at the same time", 0},
+	{ticket.ErrTimetableClash, http.StatusConflict, "timetable_clash", "it meets at the same time as another of yours", 0},
+	{ticket.ErrCompanion, http.StatusUnprocessableEntity, "invalid", "a companion's seat is sold only with its wheelchair place", 0},
 	{ticket.ErrContended, http.StatusConflict, "contended", "others were faster each time, but something is left", time.Second},
 	{ticket.ErrNotCancellable, http.StatusConflict, "not_cancellable", "it is paid, or being paid", 0},
 	{waitroom.ErrSoldOut, http.StatusConflict, "sold_out", "nothing is left", 0},
@@ -153,11 +152,17 @@ func refusalOf(err error) (refusal, []waitroom.FieldError) {
 	if e, ok := errors.AsType[*waitroom.InvalidError](err); ok {
 		return invalid, e.Fields
 	}
+	if fields := catalogueFields(err, ""); fields != nil {
+		return invalid, fields
+	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 		err = echoError(e)
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.is) {
+			if r.code == invalid.code {
+				return r, []waitroom.FieldError{{Field: "seats", Detail: r.detail}}
+			}
 			return r, nil
 		}
 	}

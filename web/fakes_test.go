@@ -209,6 +209,7 @@ type fakeTickets struct {
 	put     func(ticket.Catalogue) error
 	cold    bool
 	maps    atomic.Int64
+	removed []string
 }
 
 var annsReservation = ticket.Reservation{
@@ -220,6 +221,11 @@ func (t *fakeTickets) Put(_ context.Context, _ string, c ticket.Catalogue) error
 	if t.put != nil {
 		return t.put(c)
 	}
+	return nil
+}
+
+func (t *fakeTickets) Remove(_ context.Context, event string) error {
+	t.removed = append(t.removed, event)
 	return nil
 }
 

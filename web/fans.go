@@ -75,7 +75,7 @@ func (s *Server) event(c echo.Context) error {
 // rather than late.
 func (s *Server) seatsLeft(ctx context.Context, ev waitroom.Event) *int64 {
 	const every, most = 100 * time.Millisecond, 250 * time.Millisecond
-	if _, sells := Catalogue(ev.Settings); !sells || s.deps.Tickets == nil {
+	if !sells(ev.Settings) || s.deps.Tickets == nil {
 		return nil
 	}
 	n, ok := s.deps.Tickets.SeatsLeft(string(ev.ID))

@@ -162,3 +162,39 @@ func TestOpsBooks(t *testing.T) {
 	bare := newRig(t, func(_ *Config, d *Deps) { d.Books = nil })
 	require.Equal(t, http.StatusNotFound, bare.do(t, ops.by("GET").at("/v1/ops/events/demo/books")).Code)
 }
+
+// What cannot be sold is refused with its fields, and never becomes the settings.
+func TestOpsRefusesWhatCannotBeSold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := problemIn(t, r.do(t, ops.by("POST").saying(`{"id":"term","tickets":{"kind":"courses","items":[
+		{"id":"math","capacity":5,"meetings":["mon 10:00-09:00"]}]}}`)))
+	require.Equal(t, "tickets.items[0].meetings[0]", p.Errors[0].Field)
+	p = problemIn(t, r.do(t, ops.by("POST").saying(`{"id":"shots","tickets":{"kind":"slots","items":[
+		{"id":"s1","capacity":5,"starts_at":"2026-05-01T10:00:00Z"},{"id":"s1","capacity":-1}]}}`)))
+	var fields []string
+	for _, e := range p.Errors {
+		fields = append(fields, e.Field)
+	}
+	require.Equal(t, []string{
+		"tickets.items[0].ends_at", "tickets.items[1].id", "tickets.items[1].capacity", "tickets.items[1].starts_at", "tickets.items[1].ends_at",
+	}, fields)
+	require.Empty(t, r.ops.created)
+
+	patch := ops.by("PATCH").at("/v1/ops/events/demo")
+	r.tickets.put = func(ticket.Catalogue) error { return ticket.ErrWrongMode }
+	require.Equal(t, "wrong_mode", problemIn(t, r.do(t, patch.saying(`{"tickets":{"kind":"stock","stock":5}}`))).Code)
+	require.Empty(t, r.ops.patched, "the settings are as they were")
+}
+
+func TestAnEventThatSellsNothingHasNoMap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.tickets.seats = &ticket.Map{Event: "demo", Kind: "seats"}
+	get := call{method: "GET", path: "/v1/events/demo/seats"}
+	require.Equal(t, http.StatusOK, r.do(t, get).Code)
+	r.view.event.Tickets.Kind = "none"
+	require.Equal(t, "wrong_mode", problemIn(t, r.do(t, get)).Code, "whatever the tickets' store still knows")
+	require.Equal(t, http.StatusNoContent, r.do(t, ops.by("DELETE").at("/v1/ops/events/demo")).Code)
+	require.Equal(t, []string{"demo"}, r.tickets.removed)
+}

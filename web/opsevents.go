@@ -58,12 +58,15 @@ func (s *Server) opsCreate(c echo.Context) error {
 	if err := s.canIdentify(settings.Identity); err != nil {
 		return err
 	}
+	if _, _, err := Catalogue(settings); err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	event, err := s.deps.Operations.Create(ctx, settings, state, byOperator)
 	if err != nil {
 		return err
 	}
-	if err := s.stock(ctx, event); err != nil {
+	if err := s.stock(ctx, event.Settings); err != nil {
 		s.undoCreate(ctx, event.ID)
 		return err
 	}
@@ -71,13 +74,13 @@ func (s *Server) opsCreate(c echo.Context) error {
 }
 
 // stock puts what an event sells into the tickets' store; what is there stays.
-func (s *Server) stock(ctx context.Context, e waitroom.Event) error {
-	catalogue, sells := Catalogue(e.Settings)
-	if !sells || s.deps.Tickets == nil {
-		return nil
+func (s *Server) stock(ctx context.Context, settings waitroom.Settings) error {
+	catalogue, sells, err := Catalogue(settings)
+	if err != nil || !sells || s.deps.Tickets == nil {
+		return err
 	}
-	if err := s.deps.Tickets.Put(ctx, string(e.ID), catalogue); err != nil {
-		return fmt.Errorf("stock %s: %w", e.ID, err)
+	if err := s.deps.Tickets.Put(ctx, string(settings.ID), catalogue); err != nil {
+		return fmt.Errorf("stock %s: %w", settings.ID, err)
 	}
 	return nil
 }
@@ -132,25 +135,56 @@ func (s *Server) opsPatch(c echo.Context) error {
 			return err
 		}
 	}
-	event, err := s.deps.Operations.Patch(c.Request().Context(), id, doc, byOperator)
+	ctx := c.Request().Context()
+	if part.Tickets != nil {
+		// What cannot be sold must not become the settings.
+		if err := s.restock(ctx, id, doc); err != nil {
+			return err
+		}
+	}
+	event, err := s.deps.Operations.Patch(ctx, id, doc, byOperator)
 	if err != nil {
 		return err
 	}
-	if part.Tickets != nil {
-		if err := s.stock(c.Request().Context(), event); err != nil {
+	if part.Tickets != nil { // once more, as somebody else may have patched meanwhile
+		if err := s.stock(ctx, event.Settings); err != nil {
 			return err
 		}
 	}
 	return writeJSON(c, http.StatusOK, opsEventOf(event))
 }
 
-// opsDelete ends an event for good. What it sold stays sold.
+// restock puts what an event will sell with a patch.
+func (s *Server) restock(ctx context.Context, id waitroom.EventID, patch []byte) error {
+	event, err := s.deps.Operations.Event(ctx, id)
+	if err != nil {
+		return err
+	}
+	settings, err := event.Patched(patch)
+	if err != nil {
+		return err
+	}
+	return s.stock(ctx, settings)
+}
+
+// opsDelete ends an event for good. Holds are given back, and what was paid stays
+// in the books.
 func (s *Server) opsDelete(c echo.Context) error {
 	id, err := eventID(c)
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Operations.Delete(c.Request().Context(), id, byOperator); err != nil {
+	ctx := c.Request().Context()
+	if _, err := s.deps.Operations.Event(ctx, id); err != nil {
+		return err
+	}
+	// First what can be repeated: an event that is gone cannot be deleted again.
+	if s.deps.Tickets != nil {
+		if err := s.deps.Tickets.Remove(ctx, string(id)); err != nil {
+			return fmt.Errorf("remove what %s sells: %w", id, err)
+		}
+	}
+	if err := s.deps.Operations.Delete(ctx, id, byOperator); err != nil {
 		return err
 	}
 	return noContent(c)

@@ -103,7 +103,7 @@ func TestRefusals(t *testing.T) {
 		"seat taken":           {call: reserving, set: reserveRefuses(ticket.ErrSeatTaken), status: 409, code: "seat_taken"},
 		"sold out":             {call: reserving, set: reserveRefuses(ticket.ErrSoldOut), status: 409, code: "sold_out"},
 		"already reserved":     {call: reserving, set: reserveRefuses(ticket.ErrAlreadyReserved), status: 409, code: "already_reserved"},
-		"timetable clash":      {call: reserving, set: reserveRefuses(ErrTimetableClash), status: 409, code: "timetable_clash"},
+		"timetable clash":      {call: reserving, set: reserveRefuses(ticket.ErrTimetableClash), status: 409, code: "timetable_clash"},
 		"no such seat":         {call: reserving, set: reserveRefuses(ticket.ErrNoSeat), status: 404, code: "not_found"},
 		"sells another way":    {call: reserving, set: reserveRefuses(ticket.ErrWrongMode), status: 409, code: "wrong_mode"},
 		"contended":            {call: reserving, set: reserveFails(ticket.ErrContended), status: 409, code: "contended", retry: "1"},
@@ -270,7 +270,7 @@ func TestRefusalOfWrappedErrors(t *testing.T) {
 		require.Equal(t, r.code, plain.Code)
 		require.Equal(t, r.status, plain.Status)
 	}
-	require.Len(t, seen, 34, "a new code is named in the OpenAPI document too")
+	require.Len(t, seen, 35, "a new code is named in the OpenAPI document too")
 	deep := fmt.Errorf("decode: %w", wrongField("x", "is wrong"))
 	require.Equal(t, http.StatusUnprocessableEntity, problemOf(deep).Status)
 	require.Equal(t, []waitroom.FieldError{{Field: "x", Detail: "is wrong"}}, problemOf(deep).Errors)

@@ -67,8 +67,12 @@ func (s *Server) seatMap(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	if err != nil {
 		return err
+	}
+	if !sells(ev.Settings) { // whatever it sold before
+		return ticket.ErrWrongMode
 	}
 	m, etag, err := s.deps.Tickets.Map(c.Request().Context(), string(id))
 	if err != nil {
@@ -87,8 +91,10 @@ func (s *Server) seatMap(c echo.Context) error {
 
 // wanted is the canonical body of a reservation, whatever the client's spelling.
 type wanted struct {
-	Seats    []string `json:"seats,omitempty"`
-	Quantity int      `json:"quantity,omitempty"`
+	Seats      []string `json:"seats,omitempty"`
+	Quantity   int      `json:"quantity,omitempty"`
+	Section    string   `json:"section,omitempty"`
+	Wheelchair bool     `json:"wheelchair,omitempty"`
 }
 
 // reserve sets seats aside for a holder of an entry token. The answer is made in
@@ -102,6 +108,9 @@ func (s *Server) reserve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if ev, err := s.deps.View.Event(c.Request().Context(), id); err == nil && !sells(ev.Settings) {
+		return ticket.ErrWrongMode // whatever it sold before
+	}
 	want, err := decodeWanted(c)
 	if err != nil {
 		return err
@@ -112,7 +121,8 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	answer, err := s.deps.Tickets.Reserve(c.Request().Context(), ticket.ReserveRequest{
 		Event: string(id), JTI: pass.JTI, Person: pass.Subject,
-		Seats: want.Seats, Quantity: want.Quantity, Key: key, Encode: encodeReservation(http.StatusCreated),
+		Seats: want.Seats, Quantity: want.Quantity, Section: want.Section, Wheelchair: want.Wheelchair,
+		Key: key, Encode: encodeReservation(http.StatusCreated),
 	})
 	if err != nil {
 		return err
@@ -129,10 +139,13 @@ const (
 
 func decodeWanted(c echo.Context) (wanted, error) {
 	var (
-		seats    []string
-		quantity *int
+		seats      []string
+		quantity   *int
+		section    string
+		wheelchair bool
 	)
-	if err := required(c, field{"seats", &seats, seatsWanted}, field{"quantity", &quantity, countWanted}); err != nil {
+	if err := required(c, field{"seats", &seats, seatsWanted}, field{"quantity", &quantity, countWanted},
+		field{"section", &section, "a section's id"}, field{"wheelchair", &wheelchair, "true or false"}); err != nil {
 		return wanted{}, err
 	}
 	switch {
@@ -145,9 +158,16 @@ func decodeWanted(c echo.Context) (wanted, error) {
 		if *quantity < 1 || *quantity > mostSeats {
 			return wanted{}, wrongField("quantity", "must be "+countWanted)
 		}
-		return wanted{Quantity: *quantity}, nil
+		if section != "" && !ticket.IsID(section) {
+			return wanted{}, wrongField("section", "must be a section's id")
+		}
+		return wanted{Quantity: *quantity, Section: section, Wheelchair: wheelchair}, nil
 	case len(seats) == 0:
 		return wanted{}, wrongField("seats", "name seats, or a quantity")
+	case section != "":
+		return wanted{}, wrongField("section", "goes with a quantity")
+	case wheelchair:
+		return wanted{}, wrongField("wheelchair", "goes with a quantity")
 	}
 	return wanted{Seats: seats}, checkSeats(seats)
 }

@@ -17,7 +17,7 @@ import (
 func TestSeatMapHasAnETag(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.tickets.seats = &ticket.Map{Event: "demo", Left: 1, Sections: []ticket.Section{{
+	r.tickets.seats = &ticket.Map{Event: "demo", Kind: "seats", PerUser: 2, Left: 1, Sections: []ticket.Section{{
 		ID: "A", Name: "Stalls", PriceCents: 5000, Currency: "EUR",
 		Seats: []ticket.Seat{{ID: "A-1", Row: "1", Number: 1, Status: ticket.SeatFree, Version: 3}},
 	}}}
@@ -25,12 +25,13 @@ func TestSeatMapHasAnETag(t *testing.T) {
 	w := r.do(t, get)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, `W/"v1"`, w.Header().Get("ETag"))
-	require.JSONEq(t, `{"event":"demo","seats_left":1,"sections":[{"id":"A","name":"Stalls","price_cents":5000,"currency":"EUR",
+	require.JSONEq(t, `{"event":"demo","kind":"seats","per_user":2,"seats_left":1,"sections":[{"id":"A","name":"Stalls","price_cents":5000,"currency":"EUR",
 		"seats":[{"id":"A-1","row":"1","number":1,"status":"free","version":3}]}]}`, w.Body.String())
 	require.Equal(t, http.StatusNotModified, r.do(t, get.with("If-None-Match", `"v1"`)).Code)
 
-	r.tickets.seats = &ticket.Map{Event: "demo", Items: []ticket.Item{{ID: "general", Total: 10}}}
-	require.JSONEq(t, `{"event":"demo","seats_left":0,"items":[{"id":"general","total":10,"free":0,"price_cents":0,"currency":""}]}`,
+	r.tickets.seats = &ticket.Map{Event: "demo", Kind: "courses", PerUser: 3, Items: []ticket.Item{{ID: "math", Total: 10, Meetings: []string{"mon 10:00-11:00"}, Version: 1}}}
+	require.JSONEq(t, `{"event":"demo","kind":"courses","per_user":3,"seats_left":0,
+		"items":[{"id":"math","total":10,"free":0,"price_cents":0,"currency":"","meetings":["mon 10:00-11:00"],"version":1}]}`,
 		r.do(t, get).Body.String(), "a new map is not answered from the old one's bytes")
 }
 

@@ -89,13 +89,20 @@ func (s *service) plant(ctx context.Context, p plan) error {
 }
 
 func (p *planter) create(ctx context.Context, settings waitroom.Settings, state waitroom.State) error {
+	if ev, err := p.s.line.Event(ctx, settings.ID); err == nil {
+		settings = ev.Settings // it is there, and may have been changed since it was planned
+	}
 	// What is sold comes first: an event that is open has its seats.
-	if catalogue, sells := web.Catalogue(settings); sells && p.s.store != nil {
+	catalogue, sells, err := web.Catalogue(settings)
+	if err != nil {
+		return fmt.Errorf("event %s: %w", settings.ID, err)
+	}
+	if sells && p.s.store != nil {
 		if err := p.s.store.Put(ctx, string(settings.ID), catalogue); err != nil {
 			return fmt.Errorf("seats of event %s: %w", settings.ID, err)
 		}
 	}
-	_, err := p.s.line.Create(ctx, settings, state, plantedBy)
+	_, err = p.s.line.Create(ctx, settings, state, plantedBy)
 	if err != nil && !errors.Is(err, waitroom.ErrExists) {
 		return fmt.Errorf("event %s: %w", settings.ID, err)
 	}

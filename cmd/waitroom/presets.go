@@ -11,6 +11,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/deploy/events"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web"
 )
 
 // demoPreset is what an empty store starts with when nothing else is named.
@@ -75,6 +76,9 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 			continue
 		}
 		settings, state, err := waitroom.DecodeSettings(body)
+		if err == nil {
+			_, _, err = web.Catalogue(settings)
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: event %d: %w", where, i+1, err))
 			continue
