@@ -41,6 +41,10 @@ db: build servers ## serve on a private Redis and PostgreSQL, for playing by han
 bench: ## the bars of the design as ratios, all or BAR=name; BENCH_JSON=file for machines
 	@go run ./cmd/bench $(if $(BAR),-bar '$(BAR)')
 
+.PHONY: laws
+laws: build ## compare the control laws on the whole grid (minutes), and draw one trial
+	@bin/waitroom simulate laws --full --svg admission/law/comparison.svg
+
 .PHONY: race
 race: test ## the same as test, which always has the race detector on
 

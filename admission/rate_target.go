@@ -215,8 +215,8 @@ func (s targetState) reason(target float64) string {
 	return ReasonTarget
 }
 
-// turns measures which share of the turns are used, from an event's own counts.
-type turns struct {
+// Turns measures which share of the turns are used, from an event's own counts.
+type Turns struct {
 	begun              bool
 	entered, unclaimed int64
 	share              float64
@@ -225,13 +225,13 @@ type turns struct {
 // memory is how many claims the share of used turns goes back.
 const memory = 200
 
-// show takes in the counts of now: those who came and those whose claim time ended.
+// Show takes in the counts of now: those who came and those whose claim time ended.
 // The share is 0 while nothing is known.
-func (c *turns) show(entered, unclaimed int64) float64 {
+func (c *Turns) Show(entered, unclaimed int64) float64 {
 	came, missed := entered-c.entered, unclaimed-c.unclaimed
 	n := came + missed
 	if !c.begun || came < 0 || missed < 0 { // all there is, or an event of the same name
-		*c = turns{share: 1}
+		*c = Turns{share: 1}
 		came, missed = entered, unclaimed
 		n = came + missed
 	}

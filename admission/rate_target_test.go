@@ -106,15 +106,15 @@ func TestANewLeaderGoesOnFromTheRateItHeard(t *testing.T) {
 // Promise 13: the rate counts turns, the site sees those that are used.
 func TestNoShowsAreMeasuredAndMadeUpFor(t *testing.T) {
 	t.Parallel()
-	var c turns
-	require.Zero(t, c.show(0, 0), "nothing is known yet")
-	require.InDelta(t, 1, c.show(100, 0), 1e-9)
+	var c Turns
+	require.Zero(t, c.Show(0, 0), "nothing is known yet")
+	require.InDelta(t, 1, c.Show(100, 0), 1e-9)
 	share := 0.0
 	for i := range int64(40) {
-		share = c.show(100+60*i, 40*i)
+		share = c.Show(100+60*i, 40*i)
 	}
 	require.InDelta(t, 0.6, share, 0.01)
-	require.Zero(t, c.show(0, 0), "another event of the same name")
+	require.Zero(t, c.Show(0, 0), "another event of the same name")
 
 	r := kept(1000)
 	r.st = Resume(50)

@@ -52,7 +52,7 @@ type run struct {
 	unserved int
 	asked    int // at the last tick
 	given    int
-	turns    turns
+	turns    Turns
 	open     bool  // at the last tick
 	opened   int64 // the tick in which it was seen to open; 0 if it was open before
 	failing  bool
@@ -148,8 +148,8 @@ func (r *run) promote(ctx context.Context) {
 		Tick: tick, Open: open, Unserved: r.unserved,
 		Burst:    ev.Burst > 0 && r.opened > 0 && time.Duration(tick-r.opened)*r.cfg.Tick < time.Second,
 		Expected: load.expected, Known: load.known, Usage: load.usage, Wanted: load.wanted,
-		Asked: r.asked, Given: r.given, Show: r.turns.show(ev.Entered, ev.Unclaimed),
-	}, limits(ev, r.cfg.Tick), r.state)
+		Asked: r.asked, Given: r.given, Show: r.turns.Show(ev.Entered, ev.Unclaimed),
+	}, LimitsOf(ev.Settings, r.cfg.Tick), r.state)
 	r.state, r.unserved = state, 0
 	s := Standing{
 		Event: ev.ID, Decision: d, Load: load.detail, Fence: r.term.Fence, Leader: r.cfg.Node,
@@ -266,8 +266,8 @@ func (r *run) seal(ctx context.Context) {
 	r.head.Store(&head)
 }
 
-// limits are what the law needs of an event's settings.
-func limits(ev waitroom.Event, tick time.Duration) Limits {
+// LimitsOf is what the law needs of an event's settings.
+func LimitsOf(ev waitroom.Settings, tick time.Duration) Limits {
 	l := Limits{
 		Tick: tick, RatePerS: ev.RatePerS, Law: ev.Load.Law, FloorPerS: ev.Load.FloorPerS,
 		Target: cmp.Or(ev.Load.Target, 0.75), // an event that was stored before has none

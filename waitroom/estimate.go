@@ -53,10 +53,10 @@ const (
 	paceSpread = 0.25
 )
 
-// pace is how many were let in in each of the last seconds by the event's clock,
+// Pace is how many were let in in each of the last seconds by the event's clock,
 // and whether somebody waited all through it. Only such seconds tell how fast the
 // line moves: in the others, it was the arrivals that were slow.
-type pace struct {
+type Pace struct {
 	seconds [paceLongest]paceSecond
 	newest  int64
 }
@@ -68,13 +68,13 @@ type paceSecond struct {
 }
 
 // at is the second of a moment (ms), or nil for one that is too long ago.
-func (p *pace) at(moment int64) *paceSecond {
+func (p *Pace) at(moment int64) *paceSecond {
 	s := moment / 1000
 	if s <= p.newest-paceLongest || s < 0 {
 		return nil
 	}
 	if s >= p.newest+paceLongest {
-		*p = pace{newest: s - 1}
+		*p = Pace{newest: s - 1}
 	}
 	for p.newest < s {
 		p.newest++
@@ -83,17 +83,17 @@ func (p *pace) at(moment int64) *paceSecond {
 	return &p.seconds[s%paceLongest]
 }
 
-// admit counts n let in at a moment.
-func (p *pace) admit(moment int64, n int) {
+// Admit counts n let in at a moment.
+func (p *Pace) Admit(moment int64, n int) {
 	if s := p.at(moment); s != nil {
 		s.admitted += int64(n)
 	}
 }
 
-// look notes whether somebody waits to be let in at a moment.
-func (p *pace) look(moment int64, waits bool) {
+// Look notes whether somebody waits to be let in at a moment.
+func (p *Pace) Look(moment int64, waits bool) {
 	if moment/1000 <= p.newest-paceLongest { // the clock was set back: begin anew
-		*p = pace{}
+		*p = Pace{}
 	}
 	if s := p.at(moment); s != nil {
 		s.polls++
@@ -101,8 +101,8 @@ func (p *pace) look(moment int64, waits bool) {
 	}
 }
 
-// flow is what the last seconds before a moment say, under a cap.
-func (p *pace) flow(moment int64, perS float64) Flow {
+// Flow is what the last seconds before a moment say, under a cap.
+func (p *Pace) Flow(moment int64, perS float64) Flow {
 	if !(perS > 0) {
 		return Flow{}
 	}

@@ -93,7 +93,7 @@ func (f *follower) take(rec feedRecord) error {
 			return err
 		}
 	}
-	s.pace.admit(rec.moment, len(rec.granted))
+	s.pace.Admit(rec.moment, len(rec.granted))
 	if rec.moment > s.event.Now.UnixMilli() { // else the counts were read after it
 		in, out := int64(len(rec.granted)), int64(len(rec.departed))
 		s.event.Waiting = max(0, s.event.Waiting-in-out+int64(len(rec.returned)))

@@ -56,7 +56,7 @@ type followed struct {
 	places *rank.Line   // nil until loaded
 	base   int64        // of places
 	level  bool
-	pace   pace
+	pace   Pace
 	flow   Flow
 }
 
@@ -204,7 +204,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	before, known := s.event, s.known
 	changed := !known || ev.Version != before.Version || ev.State != before.State || ev.Reason != before.Reason
 	if known && ev.RatePerS != before.RatePerS {
-		s.pace = pace{} // what was seen tells nothing of the new rate
+		s.pace = Pace{} // what was seen tells nothing of the new rate
 	}
 	s.event, s.known, s.at = ev, true, time.Now()
 	base := s.base
@@ -273,10 +273,10 @@ func (f *follower) caughtUp() {
 	s.level = !r.broken && r.loading == nil && s.places != nil
 	lets := s.event.State == Open || s.event.State == Draining
 	moment := s.moment().UnixMilli()
-	s.pace.look(moment, lets && s.event.Waiting > 0)
+	s.pace.Look(moment, lets && s.event.Waiting > 0)
 	s.flow = Flow{}
 	if lets {
-		s.flow = s.pace.flow(moment, s.event.RatePerS)
+		s.flow = s.pace.Flow(moment, s.event.RatePerS)
 	}
 }
 

@@ -98,6 +98,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newServeCommand(),
 		newLoadCommand(),
+		newSimulateCommand(),
 		newEventCommand(),
 		newGateCommand(),
 		newKeysCommand(),

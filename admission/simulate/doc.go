@@ -1,0 +1,29 @@
+// Package simulate plays an event in virtual time, so that an operator sees before
+// the opening how it would go: how long people wait, what the database has to bear,
+// when it is sold out, who goes home with nothing.
+//
+//	arrivals ──▶ line ── promote ──▶ comes ──▶ looks ──▶ a connection ──▶ bought
+//	(a shape,     ▲ (the model)      │ or       around    of the pool,       │
+//	 a CSV)       │                  ▼ never               a queue           ▼
+//	        admission.Decide ◀── usage, claims ◀────────────────────── the place is free
+//	        (the real law)
+//
+// What is real: the settings (waitroom.DecodeSettings), the law (admission.Decide),
+// what it makes of the pool (admission.PoolStats) and of claims (admission.Turns), the
+// estimates that people are shown (waitroom.Estimate, waitroom.Pace). What is a model:
+// the line, in plain words, which a test holds equal to the real one; the people, who
+// come, look around, buy and leave as Crowd says; and the site, a pool of connections
+// with a queue. Nobody's network fails here: that is what `waitroom load` is for.
+//
+// A million people take less than a second on one core, so that trying another rate
+// costs nothing.
+//
+// # Promises, each with a test that names it
+//
+//  1. The model of the line and the real one, told the same, let in the same people in
+//     the same order at the same moments, and count the same.
+//  2. The same settings and seed give the same bytes, on any number of cores.
+//  3. Everybody is accounted for, once.
+//  4. The real law keeps a pool of people at its target.
+//  5. Of those who were shown a P90 at least 85 % are in by then.
+package simulate

@@ -1,0 +1,244 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waitroom-dev/waitroom/admission"
+	"github.com/waitroom-dev/waitroom/deploy/events"
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// Config is an event to be played.
+type Config struct {
+	Settings waitroom.Settings
+	Crowd    events.Crowd
+	// Arrivals are the times of the people, in order, where they are known; else
+	// Crowd says how they come.
+	Arrivals []time.Duration
+	// Stock is how many buyers there is something for; 0 sells nothing and never
+	// sells out.
+	Stock int
+	// Seed decides everything that is left to chance.
+	Seed uint64
+	// Limit ends the event, whoever still waits. Default 24h of the event's time.
+	Limit time.Duration
+}
+
+// Validate names every field that is wrong.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(field string, ok bool, want string) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("%s: must be %s", field, want))
+		}
+	}
+	cr := c.Crowd
+	fault("people", len(c.Arrivals) > 0 || cr.People >= 1 && cr.People <= mostPeople, "1 to 10000000")
+	fault("over", cr.Over >= 0 && cr.Over <= 7*24*time.Hour, "0 to a week")
+	fault("shape", cr.Shape == "burst" || cr.Shape == "steady" || cr.Shape == "flash", "burst, steady or flash")
+	fault("early", cr.Early >= 0 && cr.Early <= 24*time.Hour, "0 to a day")
+	fault("pool", cr.Pool >= 0 && cr.Pool <= 1_000_000, "0 (no load is known) to 1000000")
+	fault("purchase", cr.Purchase > 0 && cr.Purchase <= time.Hour, "above 0 and at most 1h")
+	fault("look", cr.Look >= 0 && cr.Look <= time.Hour, "0 to 1h")
+	fault("no-shows", cr.NoShows >= 0 && cr.NoShows < 1, "0 or more and below 1")
+	fault("buy", cr.Buy >= 0 && cr.Buy <= 1, "0 to 1")
+	fault("stock", c.Stock >= 0, "0 or more")
+	fault("limit", c.Limit >= 0 && c.Limit <= 7*24*time.Hour, "at most a week")
+	return errors.Join(faults...)
+}
+
+// what is due for somebody inside.
+const (
+	comes = iota
+	wants
+	buys
+	does = 8 // above any of them; who<<3 | what is one entry of the calendar
+)
+
+// play is one run.
+type play struct {
+	cfg      Config
+	line     *line
+	site     site
+	calendar map[int64][]int64 // by tick
+	limits   admission.Limits
+	state    admission.State
+	turns    admission.Turns
+	pace     waitroom.Pace
+	asked    int
+	given    int
+	unserved int
+	opened   int64
+	sold     int
+	soldAt   int64
+	out      *Report
+	told     []told
+	now      int64
+}
+
+// told is an estimate that somebody was shown, and by when it says they are in.
+type told struct {
+	who      int32
+	eta, p90 int64 // ms
+}
+
+// Run plays an event to its end: until everybody is through, or what there was is
+// sold and nobody is inside.
+func Run(cfg Config) (*Report, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = 24 * time.Hour
+	}
+	if len(cfg.Arrivals) == 0 {
+		cfg.Arrivals = arrivals(cfg.Crowd, cfg.Seed)
+	}
+	p := &play{
+		cfg: cfg, line: newLine(cfg.Settings), site: site{max: cfg.Crowd.Pool}, calendar: make(map[int64][]int64),
+		limits: admission.LimitsOf(cfg.Settings, admission.DefaultTick), opened: -1, soldAt: -1, out: newReport(cfg),
+	}
+	p.line.people = make([]person, 0, len(cfg.Arrivals))
+	next := 0
+	for tick := int64(0); ; tick++ {
+		p.now = tick * tickMS
+		if time.Duration(p.now)*time.Millisecond > cfg.Limit {
+			break
+		}
+		for next < len(cfg.Arrivals) && cfg.Arrivals[next].Milliseconds() <= p.now {
+			p.arrive(cfg.Arrivals[next].Milliseconds())
+			next++
+		}
+		p.line.sweep(p.now)
+		p.happen(tick)
+		p.site.look(tick)
+		p.promote(tick)
+		p.out.sample(p, tick)
+		if next == len(cfg.Arrivals) && p.line.inside == 0 && len(p.calendar) == 0 && (p.line.waiting == 0 || p.soldOut()) {
+			break
+		}
+	}
+	p.out.finish(p)
+	return p.out, nil
+}
+
+func (p *play) soldOut() bool { return p.soldAt >= 0 }
+
+// arrive joins, unless all is sold.
+func (p *play) arrive(at int64) {
+	if p.soldOut() {
+		p.out.TurnedAway++
+		return
+	}
+	i := p.line.join(at)
+	p.tell(i, int64(p.line.waiting))
+}
+
+// sampled is one in how many people whose estimates are held against what came.
+const sampled = 16
+
+// tell notes what a person in a place is shown, of a part of the people, once the
+// line moves.
+func (p *play) tell(i int32, position int64) {
+	if i%sampled != 0 || p.opened < 0 || p.now-p.opened < 5000 {
+		return
+	}
+	eta, p90, ok := waitroom.Estimate(position, p.pace.Flow(p.now, p.cfg.Settings.RatePerS))
+	if ok {
+		p.told = append(p.told, told{i, p.now + ms(eta), p.now + ms(p90)})
+	}
+}
+
+// plan puts something into the calendar.
+func (p *play) plan(i int32, what int64, after int64) {
+	t := max(p.now/tickMS+1, (p.now+after+tickMS-1)/tickMS)
+	p.calendar[t] = append(p.calendar[t], int64(i)*does|what)
+}
+
+// happen does what is due.
+func (p *play) happen(tick int64) {
+	for _, entry := range p.calendar[tick] {
+		i := int32(entry / does) //nolint:gosec // it was one
+		mine := p.luck(i)
+		switch entry % does {
+		case comes:
+			if !p.line.enter(i, p.now) {
+				continue
+			}
+			if mine.draw(4) >= p.cfg.Crowd.Buy {
+				p.line.complete(i) // had a look, and went
+				p.out.Left++
+				continue
+			}
+			p.plan(i, wants, mine.wait(2, p.cfg.Crowd.Look))
+		case wants:
+			if p.soldOut() {
+				p.line.complete(i)
+				p.out.SoldOutFor++
+				continue
+			}
+			if p.cfg.Crowd.Pool == 0 || p.site.want(i) {
+				p.plan(i, buys, p.hold(i))
+			}
+		case buys:
+			p.bought(i)
+		}
+	}
+	delete(p.calendar, tick)
+}
+
+func (p *play) hold(i int32) int64 { return p.luck(i).wait(3, p.cfg.Crowd.Purchase) }
+
+func (p *play) bought(i int32) {
+	p.line.complete(i)
+	if p.soldOut() {
+		p.out.SoldOutFor++
+	} else if p.sold++; p.sold == p.cfg.Stock {
+		p.soldAt = p.now
+	}
+	if p.cfg.Crowd.Pool == 0 {
+		return
+	}
+	if next, ok := p.site.release(); ok {
+		p.plan(next, buys, p.hold(next))
+	}
+}
+
+func (p *play) luck(i int32) luck { return luck{p.cfg.Seed, uint64(i), 11} } //nolint:gosec // i counts from 0
+
+// promote is one tick of the loop: the real law, and the line's own cap.
+func (p *play) promote(tick int64) {
+	open := p.now >= ms(p.cfg.Crowd.Early) && !p.soldOut()
+	if open && p.opened < 0 {
+		p.opened = p.now
+		p.line.open(p.now)
+	}
+	sig := p.site.signals()
+	sig.Tick, sig.Open, sig.Unserved = tick+1, open, p.unserved
+	sig.Burst = p.cfg.Settings.Burst > 0 && open && p.now-p.opened < 1000
+	sig.Asked, sig.Given, sig.Show = p.asked, p.given, p.turns.Show(p.line.came, p.line.missed)
+	d, state := admission.Decide(sig, p.limits, p.state)
+	p.state, p.asked, p.given, p.unserved = state, d.N, 0, 0
+	p.out.decided(d)
+	if d.N > 0 && p.line.waiting > 0 {
+		var held string
+		p.given, held = p.line.promote(d.N, p.now, p.admit)
+		if held == "rate_cap" {
+			p.unserved = max(0, d.N-p.given)
+		}
+	}
+	if p.given > 0 {
+		p.pace.Admit(p.now, p.given)
+	}
+	p.pace.Look(p.now, open && p.line.waiting > 0)
+}
+
+// admit is somebody's turn.
+func (p *play) admit(i int32) {
+	p.out.admitted(p.now - p.line.people[i].joined)
+	if mine := p.luck(i); mine.draw(0) >= p.cfg.Crowd.NoShows {
+		p.plan(i, comes, 200+mine.wait(1, 3*time.Second))
+	}
+}
