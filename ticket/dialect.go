@@ -64,6 +64,7 @@ var postgres = &dialect{
 		"{now}":    "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 		"{lock}":   "FOR UPDATE",
 		"{skip}":   "FOR UPDATE SKIP LOCKED",
+		"{unless}": "",
 	},
 	rows:     unnest,
 	classify: classifyPostgres,
@@ -78,6 +79,7 @@ var sqlite3 = &dialect{
 		"{now}":    "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
 		"{lock}":   "", // a writing transaction is alone from its start
 		"{skip}":   "",
+		"{unless}": "ON CONFLICT DO NOTHING",
 	},
 	rows:     eachJSON,
 	classify: classifySQLite,

@@ -79,6 +79,12 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 		seats: map[string]seatRow{}, stock: map[string]stockRow{}, vouched: map[string]bool{},
 		bookings: map[string][]string{}, versions: map[string]int64{},
 	}
+	if how.bold {
+		if ok, err := s.suppose(ctx, t, h, asks, f); err != nil || ok {
+			return f, err
+		}
+		return nil, errGuess
+	}
 	if how.locked {
 		if err := s.lock(ctx, t, h, asks, f); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // spot is one seat as this node knows it.
@@ -51,6 +52,7 @@ type item struct {
 type hall struct {
 	event    string
 	reserves *gather[*ask]
+	wary     atomic.Int32 // groups that are not bold for now
 
 	mu      sync.Mutex // guards all below
 	cat     Catalogue

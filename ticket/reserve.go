@@ -106,13 +106,20 @@ func (s *Store) reserveAll(ctx context.Context, h *hall, asks []*ask) {
 
 // reserveTries does the group, in up to three tries.
 func (s *Store) reserveTries(ctx context.Context, h *hall, asks []*ask) {
-	var how manner
+	how := manner{bold: h.bold()}
+	if !how.bold && h.wary.Load() > 0 {
+		h.wary.Add(-1)
+	}
 	for try := 1; ; {
 		how.locked = try == tries || h.catalogue().Locking == Pessimistic
 		err := s.reserveOnce(ctx, h, asks, how)
 		switch {
 		case err == nil:
 			return
+		case how.bold && (errors.Is(err, errGuess) || errors.Is(err, errConflict) && !errors.Is(err, errCommit)):
+			how.bold = false
+			h.wary.Store(caution)
+			continue
 		case errors.Is(err, errDue) && !how.swept:
 			// Refusals that an ended hold may be the reason of: end it, and look again.
 			how.swept = true
@@ -172,6 +179,7 @@ func settle(asks []*ask, err error) {
 
 // manner is how a try is made.
 type manner struct {
+	bold   bool // nothing is asked before it is written
 	locked bool // rows are locked before they are judged
 	swept  bool // ended holds were ended just now
 	fresh  bool // the hall was read anew just now
@@ -202,6 +210,9 @@ func (s *Store) reserveOnce(ctx context.Context, h *hall, asks []*ask, how manne
 			return errStale
 		}
 		p = decide(h, f, asks)
+		if how.bold && len(p.made) < len(asks) {
+			return errGuess
+		}
 		if p.refusals && f.due && !how.swept {
 			return errDue
 		}

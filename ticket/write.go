@@ -85,7 +85,7 @@ func (p *plan) writeReservations(f *facts) (step, error) {
 		statement: `INSERT INTO reservations
 			(id, event, person, jti, status, reason, seats, n, amount_cents, currency, created_ms, ends_ms)
 			SELECT r.id, r.event, r.person, r.jti, 'held', '', r.seats, r.n, r.amount, r.currency, $1, r.ends
-			FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+			FROM {rows} WHERE true {unless}`,
 		rows: table("id", ids).column("event", events).column("person", persons).column("jti", jtis).
 			column("seats", seats).column("currency", currencies).
 			column("n", ns).column("amount", amounts).column("ends", ends),
@@ -178,7 +178,7 @@ func storingStep(answers []storing, now int64) step {
 	}
 	return step{
 		statement: `INSERT INTO answers (key, body_hash, status, body, created_ms)
-			SELECT r.key, r.body_hash, r.status, r.body, $1 FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
+			SELECT r.key, r.body_hash, r.status, r.body, $1 FROM {rows} WHERE true {unless}`,
 		rows: table("key", keys).column("body_hash", hashes).column("status", statuses).column("body", bodies),
 		args: []any{now},
 		want: n,
