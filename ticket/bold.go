@@ -2,7 +2,8 @@ package ticket
 
 import "context"
 
-// A group is bold when it asks nothing before it writes but the time: it supposes
+// A group is bold when it asks nothing before it writes but the time and the
+// catalogue's version: it supposes
 // that nobody has bought or asked before, that shares are left and that the hall is
 // right, and the guards of its writes find out. Under load nearly every group is
 // right, and the question is a fifth of what a group costs the database. Where a
@@ -26,17 +27,16 @@ func (s *Store) suppose(ctx context.Context, t tx, h *hall, asks []*ask, f *fact
 	if !h.suppose(asks, f) {
 		return false, nil
 	}
-	var err error
-	f.now, err = s.now(ctx, t)
-	return true, err
+	return true, t.query(ctx, func(scan func(...any) error) error { return scan(&f.now, &f.catalogue) },
+		`SELECT {now} + $2, coalesce((SELECT version FROM catalogues WHERE event = $1), 0)`, nil, h.event, s.skew.Load())
 }
 
 // suppose fills in what the hall knows of seats and stock.
 func (h *hall) suppose(asks []*ask, f *facts) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.stocks {
-		f.stock[s.ID] = stockRow{s.ID, s.Total, s.Free, s.version}
+	for _, it := range h.inItems {
+		f.stock[it.ID] = stockRow{it.ID, it.Total, it.Free, it.Version}
 	}
 	if h.cat.Kind != KindSeats {
 		return true
