@@ -30,7 +30,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) (*metrics, error) {
 			Help: "Reservations in one transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 		retries: counter("retries_total", "Transactions that were tried again."),
-		split:   counter("group_splits_total", "Groups that were done one by one."),
+		split:   counter("group_splits_total", "Groups that were halved, since something in them could not be done."),
 		expired: counter("holds_ended_total", "Holds that ended by the clock."),
 		parked:  counter("outbox_parked_total", "Messages that were given up until somebody looks."),
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{

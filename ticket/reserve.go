@@ -161,12 +161,11 @@ func (s *Store) reserveTries(ctx context.Context, h *hall, asks []*ask) {
 			settle(asks, err)
 			return
 		}
-		// Something in the group cannot be done. Each for itself, so that it spoils
-		// nobody else's.
+		// Something in the group cannot be done. Halve it until that stands alone, so
+		// that it spoils nobody else's.
 		s.m.split.Inc()
-		for _, a := range asks {
-			s.reserveTries(ctx, h, []*ask{a})
-		}
+		s.reserveTries(ctx, h, asks[:len(asks)/2])
+		s.reserveTries(ctx, h, asks[len(asks)/2:])
 		return
 	}
 }

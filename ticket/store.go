@@ -29,10 +29,10 @@ type Config struct {
 	// Retention is how long answers are kept under their idempotency keys.
 	// Default 24h.
 	Retention time.Duration
-	// Group is the most reservations in one transaction. Default 128; 1 to 512.
+	// Group is the most reservations in one transaction. Default 512; 1 to 512.
 	Group int
 	// Lanes is the number of groups of one event that run at once on PostgreSQL.
-	// Default 1; 1 to 16. SQLite has one.
+	// Default 2, so that one is written while the next is made; 1 to 16. SQLite has one.
 	Lanes int
 	// Queue is the most reservations of one event that wait; more are refused with
 	// ErrUnavailable. Default 8192.
@@ -53,8 +53,8 @@ func (c Config) orDefaults() Config {
 	c.Poll = cmp.Or(c.Poll, 200*time.Millisecond)
 	c.Sweep = cmp.Or(c.Sweep, 250*time.Millisecond)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
-	c.Group = cmp.Or(c.Group, 128)
-	c.Lanes = cmp.Or(c.Lanes, 1)
+	c.Group = cmp.Or(c.Group, 512)
+	c.Lanes = cmp.Or(c.Lanes, 2)
 	c.Queue = cmp.Or(c.Queue, 8192)
 	c.OutboxAttempts = cmp.Or(c.OutboxAttempts, 10)
 	return c

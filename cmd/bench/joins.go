@@ -185,7 +185,7 @@ func (r *race) storeCPU(ctx context.Context, b *bench, name, durability string) 
 	}
 	side := func(join func(context.Context, waitroom.JoinRequest) (waitroom.Place, error)) func(context.Context) (effort, error) {
 		return r.spend(func(ctx context.Context) (float64, float64, error) {
-			return busy(ctx, b.round, 0, func(ctx context.Context) error {
+			return busy(ctx, callers, b.round, 0, func(ctx context.Context) error {
 				_, err := join(ctx, waitroom.JoinRequest{Event: event})
 				return err
 			})

@@ -50,9 +50,9 @@ func compare[T any](pairs []pair[T], figure func(T) float64) score {
 // callers work at the same time, so that there is always something to gather.
 const callers = 256
 
-// busy has the callers do something over and over, for d or until it was begun most
+// busy has so many callers do something over and over, for d or until it was begun most
 // times (0: no matter how often). It gives how often a second, and how often.
-func busy(ctx context.Context, d time.Duration, most int64, do func(context.Context) error) (perS, n float64, err error) {
+func busy(ctx context.Context, callers int, d time.Duration, most int64, do func(context.Context) error) (perS, n float64, err error) {
 	var begun, done atomic.Int64
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
