@@ -20,9 +20,12 @@ var deeds = []string{
 // orderDeep is the longest order of deeds that is played: -orders=8 takes a minute.
 var orderDeep = flag.Int("orders", 6, "longest order of deeds on one seat")
 
+// oneSeat is the model of a single seat.
+func oneSeat() *world { return &world{kind: KindSeats, places: map[string]int{"seat": 1}} }
+
 // clone copies a world.
 func (w *world) clone() *world {
-	c := &world{now: w.now}
+	c := oneSeat()
 	for _, r := range w.all {
 		same := *r
 		c.all = append(c.all, &same)
@@ -125,7 +128,7 @@ func orders(deep int) (all [][]string) {
 		world *world
 	}
 	seen := map[string]bool{"": true}
-	for ways := []way{{world: &world{}}}; len(ways) > 0 && deep > 0; deep-- {
+	for ways := []way{{world: oneSeat()}}; len(ways) > 0 && deep > 0; deep-- {
 		var next []way
 		for _, from := range ways {
 			for _, deed := range deeds {
@@ -164,7 +167,7 @@ func TestPromise9EveryOrderOfDeedsOnOneSeat(t *testing.T) {
 			wg.Go(func() {
 				for i := range next {
 					if !t.Failed() {
-						(&played{t: t, event: event, nodes: nodes, n: i, w: &world{}}).play(all[i])
+						(&played{t: t, event: event, nodes: nodes, n: i, w: oneSeat()}).play(all[i])
 					}
 				}
 			})
