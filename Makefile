@@ -48,6 +48,14 @@ laws: build ## compare the control laws on the whole grid (minutes), and draw on
 .PHONY: race
 race: test ## the same as test, which always has the race detector on
 
+.PHONY: test-pool
+test-pool: servers ## the tests of the tickets again, each node with a pool of one connection
+	@TEST_POOL=1 go test -shuffle=on -count=1 ./ticket
+
+.PHONY: chaos
+chaos: servers ## 20,000 buyers for 5,000 seats while every part is killed in turn, then the audit
+	@go test ./cmd/waitroom -run TestChaosBooksBalance -count=1 -timeout 30m -v -chaos-buyers 20000 -chaos-seats 5000 -chaos-turns 3
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s), two at a time
 	@go list ./... | while read -r pkg; do go test -list '^Fuzz' "$$pkg" | sed -n "s|^Fuzz.*|$$pkg &|p"; done \

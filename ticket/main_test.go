@@ -7,7 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,9 +49,12 @@ func onBoth(t *testing.T, test func(t *testing.T, address string)) {
 	})
 }
 
-// openStore opens one node's store.
+// openStore opens one node's store. TEST_POOL=1 gives it a pool of one connection.
 func openStore(tb testing.TB, address string, cfg Config) *Store {
 	tb.Helper()
+	if n := os.Getenv("TEST_POOL"); n != "" && !strings.Contains(address, "pool_max_conns") {
+		address += map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")] + "pool_max_conns=" + n
+	}
 	db, err := Open(tb.Context(), address)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, db.Close()) })

@@ -38,6 +38,7 @@ type serveConfig struct {
 	Identity      identity.Config // how the site signs its own JWTs
 	Broker        string          // URL of the outbox's broker; empty: streams in the line's store
 	Payments      string          // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
+	Retention     time.Duration   // how long answers are kept under their idempotency keys
 	Preset        string          // a ready-made event to start with
 	Events        string          // YAML file of events to create where they do not exist
 	Roles         []string        // which parts of the service this process runs
@@ -77,6 +78,7 @@ var settings = []setting{
 	{"identity-leeway", "5s", "how far the site's clock may be from ours"},
 	{"broker", "", "`URL` of the broker for what is sold: redis://, nats://, kafka:// (default: streams in --redis)"},
 	{"payments", "", "`URL` of a payment provider that waitroom sandbox serves (default: one in the process)"},
+	{"retention", "24h", "`DURATION` for which answers are kept under their idempotency keys, 1m to 8760h"},
 	{"preset", "", "`NAME` of a ready-made event to start with: " + strings.Join(presetNames(), ", ")},
 	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
 	{"roles", "line,admission,ticket,worker", "comma-separated `ROLES` of this process"},
@@ -197,7 +199,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Proxies: list(k.String("proxies")),
 		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
 		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
-		Broker: k.String("broker"), Payments: k.String("payments"),
+		Broker: k.String("broker"), Payments: k.String("payments"), Retention: k.Duration("retention"),
 		Identity: identity.Config{
 			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),
 			Issuer: k.String("identity-issuer"), Audience: k.String("identity-audience"), Leeway: leeway,
@@ -215,6 +217,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		checkURL("broker", c.Broker, brokerSchemes...),
 		checkOrigin("public-url", c.PublicURL),
 		checkOrigin("payments", c.Payments),
+		checkRetention(k.String("retention")),
 		checkPath("keys", c.Keys),
 		checkPath("events", c.Events),
 	}
@@ -280,6 +283,15 @@ func checkAddr(addr string) error {
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("addr: port %q is no number from 0 to 65535", port)
+	}
+	return nil
+}
+
+// checkRetention asks for what ticket.Config takes.
+func checkRetention(value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < time.Minute || d > 365*24*time.Hour {
+		return fmt.Errorf("retention: %q is no duration from 1m to 8760h", value)
 	}
 	return nil
 }

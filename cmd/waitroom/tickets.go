@@ -36,7 +36,7 @@ func (s *service) buildTickets(ctx context.Context) error {
 	if err := ticket.Migrate(ctx, db); err != nil {
 		return err
 	}
-	if s.store, err = ticket.New(ticket.Config{}, db, s.log, s.metrics); err != nil {
+	if s.store, err = ticket.New(ticket.Config{Retention: s.cfg.Retention}, db, s.log, s.metrics); err != nil {
 		return err
 	}
 	s.back = append(s.back, s.store.Run)

@@ -257,6 +257,9 @@ func (s *Server) URL() string {
 	return "postgres:///postgres?user=test&host=" + url.QueryEscape(s.dir)
 }
 
+// Open opens the server's first database, for tests that look for themselves.
+func (s *Server) Open() (*sql.DB, error) { return sql.Open("pgx", s.URL()) }
+
 // Schema makes an empty schema and gives its address.
 func (s *Server) Schema(tb testing.TB) string {
 	tb.Helper()
