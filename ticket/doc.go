@@ -48,7 +48,7 @@
 // stock while enough is left, outbox rows, answers. The rows affected decide. Who
 // lost a row to another node tries the whole group again, up to three times with
 // growing, jittered waits, the last time with row locks; a group that cannot be
-// done is done one by one, so that a bad request fails alone. With pessimistic
+// done is halved until a bad request stands and fails alone. With pessimistic
 // locking the rows are locked from the first try on. All locks are taken in one
 // order: seats, reservations, shares, bookings, items, outbox, answers, and by key
 // in each.
@@ -62,6 +62,29 @@
 // makes it paid at once, without a payment. So a hold that nobody confirms ends,
 // and a client need not know prices to take the right steps. A slot or a course
 // without a place left is ErrSoldOut, since it is counted like a stock.
+//
+// A group of seats or of stock is bold at first: it asks for the time only, supposes
+// that all of it can be done, and lets the guards of its writes find out. If one of
+// them says no, or somebody would be refused, nothing was written, and the group and
+// the next few ask the question first.
+//
+// # What a reservation costs
+//
+// `go run ./cmd/bench -bar reserve` on two cores with PostgreSQL 15 (fsync on) on the
+// same two, 1,024 buyers at once: seats 17,100 a second, 6.7 times the naive
+// transaction's 2,420 (bar: 10; it was 3.2 with one group at a time that asked
+// first); one hot stock row 21,600 a second, 43 times (bar: 20); a lone reservation
+// 1.00 times the naive one's 0.84 ms (bar: 1.2); SQLite 8,050 a second, 4.4 times
+// (bar: 5).
+//
+// What is missing to ten times is work in the database, not waiting: a group of 512
+// takes PostgreSQL 50 µs of CPU a reservation (seats 13, reservations 11, shares 10,
+// answers 9, outbox 8; pg_stat_statements), a third of it in the nine index entries
+// that each leaves, and this process 25 µs, a third of that for the collector. The
+// disk is under 2 µs. So two cores give at most 27,000 a second if neither ever
+// waits for the other; a server with cores of its own is not slowed down by us.
+// Dropping an index would lose the sweep of answers, the relay's order or a
+// constraint, so none was dropped.
 //
 // # Promises, each with a test that names it
 //
