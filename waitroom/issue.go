@@ -100,7 +100,7 @@ func (l *Line) sendIssues(ctx context.Context, k issueKey, calls []joinCall) ([]
 // parseIssued reads one answer of issue.lua.
 func parseIssued(event EventID, entry EntryID, r placeReply) (Issued, error) {
 	kind, rest, _ := strings.Cut(string(r), " ")
-	damaged := unavailable(fmt.Errorf("%w: %q", errReply, string(r)))
+	damaged := func() error { return unavailable(fmt.Errorf("%w: %q", errReply, string(r))) }
 	switch kind {
 	case "sold_out":
 		return Issued{}, ErrSoldOut
@@ -109,21 +109,21 @@ func parseIssued(event EventID, entry EntryID, r placeReply) (Issued, error) {
 	case "exhausted":
 		ms, err := numbers(rest)
 		if err != nil {
-			return Issued{}, damaged
+			return Issued{}, damaged()
 		}
 		return Issued{}, &ExhaustedError{Next: time.Duration(ms[0]) * time.Millisecond}
 	case "i", "a", "u":
 	default:
 		_, err := parsePlace(event, entry, r)
 		if err == nil {
-			err = damaged
+			err = damaged()
 		}
 		return Issued{}, err
 	}
 	rank, rest, _ := strings.Cut(rest, " ")
 	n, err := strconv.ParseInt(rank, 10, 64)
 	if err != nil {
-		return Issued{}, damaged
+		return Issued{}, damaged()
 	}
 	got := Issued{Rank: n, Place: Place{Event: event, Entry: entry}}
 	switch kind {
@@ -137,7 +137,7 @@ func parseIssued(event EventID, entry EntryID, r placeReply) (Issued, error) {
 	case "u":
 		f := strings.Split(rest, " ")
 		if len(f) != 5 {
-			return Issued{}, damaged
+			return Issued{}, damaged()
 		}
 		got.Grant, err = newGrant(event, string(entry), f[0], f[1], f[2], f[3], f[4])
 		got.Grant.State = EntryCompleted

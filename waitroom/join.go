@@ -183,7 +183,7 @@ var errReply = errors.New("damaged reply")
 func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 	kind, rest, _ := strings.Cut(string(r), " ")
 	p := Place{Event: event, Entry: entry}
-	damaged := unavailable(fmt.Errorf("%w: %q", errReply, string(r)))
+	damaged := func() error { return unavailable(fmt.Errorf("%w: %q", errReply, string(r))) }
 	switch kind {
 	case "-":
 		return Place{}, ErrNoEntry
@@ -196,7 +196,7 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 	case "c", "w", "r":
 		n, err := numbers(rest)
 		if err != nil {
-			return Place{}, damaged
+			return Place{}, damaged()
 		}
 		p.Seq, p.State, p.Created = Seq(n[0]), EntryWaiting, kind == "c"
 		return p, nil
@@ -204,18 +204,18 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 		state, seq, _ := strings.Cut(rest, " ")
 		n, err := numbers(seq)
 		if err != nil {
-			return Place{}, damaged
+			return Place{}, damaged()
 		}
 		p.Seq, p.State = Seq(n[0]), EntryState(state)
 		return p, nil
 	case "g":
 		i := strings.LastIndexByte(rest, ' ')
 		if i < 0 {
-			return Place{}, damaged
+			return Place{}, damaged()
 		}
 		n, err := numbers(rest[i+1:])
 		if err != nil {
-			return Place{}, damaged
+			return Place{}, damaged()
 		}
 		g, err := parsePacked(event, string(entry), rest[:i], n[0])
 		if err != nil {
@@ -224,5 +224,5 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 		p.Seq, p.State, p.Grant = g.Seq, g.State, g
 		return p, nil
 	}
-	return Place{}, damaged
+	return Place{}, damaged()
 }
