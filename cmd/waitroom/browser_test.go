@@ -57,6 +57,81 @@ func TestBrowserJourney(t *testing.T) {
 	require.Empty(t, browsertest.Value[string](v, "location.search"), "no token ever stands in an address")
 }
 
+// Slots and courses are chosen from a list, also on the smallest of screens; a clash
+// of times is said, and what costs nothing is confirmed instead of paid.
+func TestBrowserChoosesFromAList(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	for _, event := range []map[string]any{
+		{"id": "shots", "rate_per_s": 50, "tickets": map[string]any{"kind": "slots", "per_user": 1, "price_cents": 0, "items": []map[string]any{
+			{"id": "s1", "name": "Hall 1", "capacity": 3, "starts_at": "2026-12-05T09:00:00Z", "ends_at": "2026-12-05T09:15:00Z"},
+			{"id": "s2", "name": "A hall with a rather long name on the third floor", "capacity": 0, "starts_at": "2026-12-05T09:15:00Z", "ends_at": "2026-12-05T09:30:00Z"},
+			{"id": "s3", "name": "Hall 1", "capacity": 1, "starts_at": "2026-12-05T09:30:00Z", "ends_at": "2026-12-05T09:45:00Z"},
+		}}},
+		{"id": "term", "rate_per_s": 50, "tickets": map[string]any{"kind": "courses", "per_user": 2, "price_cents": 2500, "items": []map[string]any{
+			{"id": "math", "name": "Mathematics", "capacity": 30, "meetings": []string{"mon 10:00-12:00", "wed 10:00-12:00"}},
+			{"id": "art", "name": "Art", "capacity": 20, "price_cents": 0, "meetings": []string{"wed 11:00-13:00"}},
+			{"id": "gym", "name": "Gymnastics", "capacity": 10, "meetings": []string{"fri 08:00-09:00", "2026-12-12 09:00-17:00"}},
+		}}},
+	} {
+		status, body := s.ops(http.MethodPost, "", event)
+		require.Equal(t, http.StatusCreated, status, "%v", body)
+	}
+	v := browsertest.NewVisitor(t)
+	v.Resize(320, 720)
+	into := func(event string) {
+		t.Helper()
+		v.Open(s.url + "/e/" + event)
+		v.Panel("join")
+		v.Click("join")
+		v.Panel("turn")
+		v.Click("enter")
+		v.Panel("choose")
+		v.Until("document.querySelectorAll('#item-list input').length === 3")
+	}
+	tick := func(id string) { v.Run(`document.querySelector('#item-list input[value="` + id + `"]').click()`) }
+	fits := func() {
+		t.Helper()
+		require.LessOrEqual(t, browsertest.Value[int](v, "document.documentElement.scrollWidth"), 320, "nothing to scroll sideways")
+	}
+
+	into("shots")
+	require.True(t, browsertest.Value[bool](v, `document.querySelector('#item-list input[value="s2"]').disabled`), "a full one cannot be chosen")
+	tick("s1")
+	tick("s3")
+	v.Reads("note", "One seat is the most you can choose here.")
+	v.Reads("sum", "free of charge")
+	fits()
+	look(t, "slots", v.Screenshot())
+	v.Click("reserve")
+	v.Panel("hold")
+	v.Reads("pay", "Confirm")
+	fits()
+	look(t, "slot-held", v.Screenshot())
+	v.Click("pay")
+	v.Panel("paid")
+	fits()
+	look(t, "slot-confirmed", v.Screenshot())
+
+	into("term")
+	tick("math")
+	tick("art")
+	v.Reads("sum", "€25")
+	v.Click("reserve")
+	v.Until("document.getElementById('note').textContent.startsWith('One of these takes place at the same time')")
+	fits()
+	look(t, "courses-clash", v.Screenshot())
+	tick("art")
+	tick("gym")
+	v.Reads("sum", "€50")
+	v.Click("reserve")
+	v.Panel("hold")
+	v.Click("pay")
+	v.Panel("paid")
+	look(t, "courses-paid", v.Screenshot())
+	v.NoFaults()
+}
+
 // A browser that was closed and opened again finds its place.
 func TestBrowserReopened(t *testing.T) {
 	t.Parallel()

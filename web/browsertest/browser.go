@@ -203,6 +203,12 @@ func (p Page) NoFaults() {
 	require.Empty(p.t, Value[[]string](p, "window.faults"), "faults on the page")
 }
 
+// Resize makes the tab's view as large as a screen of that many pixels.
+func (p Page) Resize(width, height int64) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height)))
+}
+
 // Screenshot is what the tab shows, as a PNG.
 func (p Page) Screenshot() []byte {
 	p.t.Helper()

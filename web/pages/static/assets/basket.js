@@ -1,11 +1,13 @@
 // What somebody has chosen and what becomes of it. Plain values only.
 
-// seatsOf is every seat of a map by its id, with its section.
+// seatsOf is every seat of a map by its id, with its section, and every item.
 export function seatsOf(map) {
   const seats = new Map();
   for (const section of map?.sections ?? []) {
     for (const seat of section.seats) seats.set(seat.id, { ...seat, section });
   }
+  // A slot or a course with a place left is as good as a free seat.
+  for (const item of map?.items ?? []) seats.set(item.id, { ...item, status: item.free > 0 ? 'free' : 'full', section: item, item });
   return seats;
 }
 

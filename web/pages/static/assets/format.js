@@ -98,6 +98,13 @@ export function moment(ms) {
   }).format(new Date(ms));
 }
 
+// span is a time from and to on the reader's own calendar.
+export function span(from, to) {
+  return new Intl.DateTimeFormat(language, {
+    weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
+  }).formatRange(new Date(from), new Date(to));
+}
+
 // timeOfDay is the time in a log line.
 export function timeOfDay(ms) {
   return new Intl.DateTimeFormat(language, {

@@ -3,6 +3,7 @@
 import { loss, panel, price } from './basket.js';
 import { $, attr, make, show, text } from './dom.js';
 import { countdown, money } from './format.js';
+import { isList, most, named } from './items.js';
 import { stock } from './seats.js';
 import { t } from './strings.js';
 
@@ -10,7 +11,7 @@ import { t } from './strings.js';
 const slow = 12000;
 
 // draw writes everything and returns the name of the panel to show.
-export function draw(s, now, seatMap) {
+export function draw(s, now, chooser) {
   const name = panel(s);
   if (s.event) text($('name'), s.event.name);
   document.title = `${t(titles[name] ?? 'shop.title')} · ${s.event?.name ?? t('brand')}`;
@@ -27,8 +28,8 @@ export function draw(s, now, seatMap) {
   show($('note'), note !== '');
   text($('note'), note);
   attr($('note'), 'class', busy || s.good ? 'notice' : 'notice warn');
-  parts[name]?.(s, now, seatMap);
-  show($('basket'), name === 'choose' && Boolean(s.map.sections?.length));
+  parts[name]?.(s, now, chooser);
+  show($('basket'), name === 'choose' && (isList(s.map) || Boolean(s.map.sections?.length)));
   return name;
 }
 
@@ -38,23 +39,30 @@ const titles = {
 
 const parts = { choose, hold, pay, paid, lost };
 
-function choose(s, now, seatMap) {
-  const item = s.map.items?.[0];
+function choose(s, now, chooser) {
+  const list = isList(s.map);
+  const item = list ? undefined : s.map.items?.[0];
   const seats = (s.map.sections ?? []).length > 0;
-  text($('choose-title'), t(seats ? 'shop.title' : 'shop.title.stock'));
+  text($('choose-title'), t(seats ? 'shop.title' : `shop.title.${list ? s.map.kind : 'stock'}`));
+  show($('items'), list);
+  if (list) {
+    text($('items-title'), t(`shop.list.${s.map.kind}`));
+    text($('items-hint'), t('shop.list.most', { n: s.most }));
+  }
   show($('hall'), seats);
   stock(item);
   show($('best-box'), seats || Boolean(item));
   show($('best-text'), seats);
+  most(s.most);
   const n = Number($('quantity').value);
   text($('best'), s.busy === 'reserve' ? t('shop.reserving') : t(seats ? 'shop.best.button' : 'shop.stock.button', { n }));
   attr($('best'), 'aria-disabled', s.busy ? 'true' : null);
-  if (!seats) return;
-  seatMap.draw(s.map, s.chosen);
+  if (!seats && !list) return;
+  chooser.draw(s.map, s.chosen);
   const some = s.chosen.size > 0;
   const sum = price(s.seats, s.chosen);
-  text($('chosen'), some ? t('shop.chosen', { n: s.chosen.size }) : t('shop.none'));
-  text($('sum'), some ? money(sum.cents, sum.currency) : '');
+  text($('chosen'), some ? t(list ? 'shop.chosen.items' : 'shop.chosen', { n: s.chosen.size }) : t(list ? 'shop.none.items' : 'shop.none'));
+  text($('sum'), some ? cost(sum.cents, sum.currency) : '');
   show($('clear'), some);
   chips($('chips'), [...s.chosen].map((id) => short(s.seats.get(id), id)));
   text($('reserve'), t(s.busy === 'reserve' ? 'shop.reserving' : 'shop.reserve'));
@@ -62,8 +70,12 @@ function choose(s, now, seatMap) {
   attr($('reserve'), 'aria-disabled', s.busy ? 'true' : null);
 }
 
+// cost is a sum, in words where it is nothing.
+const cost = (cents, currency) => (cents === 0 ? t('shop.free.of.charge') : money(cents, currency));
+
 // short is a seat as a ticket names it.
 function short(seat, id) {
+  if (seat?.item) return named(seat.item);
   return seat ? t('shop.short', { section: seat.section.name || seat.section.id, row: seat.row, number: seat.number }) : id;
 }
 
@@ -77,7 +89,7 @@ function chips(root, names) {
 // bought names what a reservation holds: seats by name, a stock by its number.
 function bought(s) {
   const r = s.reservation;
-  if (new Set(r.seats).size < r.seats.length || (s.map?.items?.length && !s.map.sections?.length)) {
+  if (new Set(r.seats).size < r.seats.length || (s.map?.items?.length && !isList(s.map))) {
     return [t('paid.tickets', { n: r.seats.length })];
   }
   return r.seats.map((id) => short(s.seats.get(id), id));
@@ -85,13 +97,14 @@ function bought(s) {
 
 function hold(s, now) {
   const r = s.reservation;
-  const total = money(r.amount_cents, r.currency);
+  const total = cost(r.amount_cents, r.currency);
+  show($('method').parentElement, r.amount_cents > 0);
   chips($('hold-seats'), bought(s));
   text($('hold-sum'), total);
   const left = Date.parse(r.expires_at) - now;
   text($('hold-left'), countdown(left));
   attr($('hold-time'), 'data-low', left < 30000 ? 'yes' : null);
-  text($('pay'), s.busy === 'pay' ? t('hold.paying') : t('hold.pay', { price: total }));
+  text($('pay'), s.busy === 'pay' ? t('hold.paying') : t(r.amount_cents > 0 ? 'hold.pay' : 'hold.confirm', { price: total }));
   attr($('pay'), 'aria-disabled', s.busy ? 'true' : null);
   attr($('cancel'), 'aria-disabled', s.busy ? 'true' : null);
 }
@@ -105,7 +118,7 @@ function paid(s) {
   const r = s.reservation;
   text($('paid-seats-title'), t('paid.seats', { n: r.seats.length }));
   chips($('paid-seats'), bought(s));
-  text($('paid-sum'), money(r.amount_cents, r.currency));
+  text($('paid-sum'), cost(r.amount_cents, r.currency));
   text($('paid-order'), r.reservation_id);
 }
 

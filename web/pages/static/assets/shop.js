@@ -6,6 +6,7 @@ import { attempt, follow, isRunning, panel, prune, randomKey, seatsOf, takes } f
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, translate } from './dom.js';
 import { look } from './event.js';
+import { isList, ItemList } from './items.js';
 import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
 import { legend, SeatMap } from './seats.js';
@@ -15,8 +16,8 @@ import { refusal, t } from './strings.js';
 
 // refresh is the time between two looks at the map.
 const refresh = 3000;
-// atOnce is the most seats that the page lets anybody choose; the service knows the
-// event's own limit, and the page learns it from a refusal.
+// atOnce is the most that the page lets anybody choose, until the map has said how
+// many one person may have.
 const atOnce = 10;
 
 const event = eventOf();
@@ -34,6 +35,7 @@ let followTimer;
 let looks = 0;
 
 const seatMap = new SeatMap($('sections'), $('section-nav'), toggle);
+const itemList = new ItemList($('item-list'), toggle);
 const live = new Live({
   address: api,
   token: () => device.get(placeKey(event))?.token,
@@ -145,10 +147,17 @@ async function readMap() {
   if (answer.status === 304) return;
   s.etag = answer.headers.get('ETag') ?? undefined;
   s.map = answer.body;
+  if (s.map.per_user) s.most = Math.min(s.most, s.map.per_user);
   s.seats = seatsOf(s.map);
   const { kept, gone } = prune(s.seats, s.chosen);
   s.chosen = new Set(kept);
-  if (gone.length > 0 && s.busy !== 'reserve') say(t('no.seats_taken', { seats: gone.join(', ') }));
+  if (gone.length > 0 && s.busy !== 'reserve') say(lostOnes(gone));
+}
+
+// lostOnes says which of the chosen went to somebody else.
+function lostOnes(gone) {
+  const names = gone.map((id) => s.seats.get(id)?.item?.name || id);
+  return t(isList(s.map) ? 'no.items_full' : 'no.seats_taken', { seats: names.join(', ') });
 }
 
 // keepMap refreshes the map while somebody chooses from it.
@@ -232,16 +241,19 @@ async function refused(err, wish) {
     case 'seat_taken': {
       await readMap().catch(() => {});
       const { gone } = prune(s.seats, wish.seats ?? []);
-      if (gone.length > 0) sentence = t('no.seats_taken', { seats: gone.join(', ') });
+      if (gone.length > 0) sentence = lostOnes(gone);
       break;
     }
     case 'already_reserved':
-      if (wish?.seats?.length > 1) s.most = Math.min(s.most, wish.seats.length - 1);
+      if (wish?.seats?.length > 1 && !isList(s.map)) s.most = Math.min(s.most, wish.seats.length - 1);
       break;
     case 'sold_out':
-    case 'contended':
+    case 'contended': {
       await readMap().catch(() => {});
+      const { gone } = prune(s.seats, wish.seats ?? []);
+      if (gone.length > 0) sentence = lostOnes(gone);
       break;
+    }
     case 'token_expired':
     case 'token_invalid':
     case 'token_required':
@@ -301,7 +313,7 @@ function again() {
 let shown = '';
 function render() {
   pill.draw();
-  const name = draw(s, clock.now(), seatMap);
+  const name = draw(s, clock.now(), isList(s.map) ? itemList : seatMap);
   panels(root, name);
   if (name === shown) return;
   const first = shown === '' || shown === 'load';
