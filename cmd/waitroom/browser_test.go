@@ -99,7 +99,7 @@ func TestBrowserChoosesFromAList(t *testing.T) {
 	require.True(t, browsertest.Value[bool](v, `document.querySelector('#item-list input[value="s2"]').disabled`), "a full one cannot be chosen")
 	tick("s1")
 	tick("s3")
-	v.Reads("note", "One seat is the most you can choose here.")
+	v.Reads("note", "You can choose one.")
 	v.Reads("sum", "free of charge")
 	fits()
 	look(t, "slots", v.Screenshot())

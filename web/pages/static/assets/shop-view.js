@@ -116,7 +116,8 @@ function pay(s, now) {
 
 function paid(s) {
   const r = s.reservation;
-  text($('paid-seats-title'), t('paid.seats', { n: r.seats.length }));
+  text($('paid-seats-title'), t(isList(s.map) ? 'paid.items' : 'paid.seats', { n: r.seats.length }));
+  text($('paid-title'), t(isList(s.map) ? 'paid.title.items' : 'paid.title'));
   chips($('paid-seats'), bought(s));
   text($('paid-sum'), cost(r.amount_cents, r.currency));
   text($('paid-order'), r.reservation_id);

@@ -180,7 +180,7 @@ async function keepMap(soon = refresh) {
 function toggle(id) {
   s.note = '';
   if (s.chosen.has(id)) s.chosen.delete(id);
-  else if (s.chosen.size >= s.most) say(t('shop.most', { n: s.most }));
+  else if (s.chosen.size >= s.most) say(t(isList(s.map) ? 'shop.list.most' : 'shop.most', { n: s.most }));
   else s.chosen.add(id);
   render();
 }

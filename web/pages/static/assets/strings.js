@@ -211,6 +211,8 @@ const en = {
   'pay.text': 'We are waiting for the payment provider. The answer appears here by itself; you may also close the page and come back.',
   'pay.long': 'This takes longer than usual. Your seats stay yours, and nothing is charged twice.',
   'paid.title': 'Paid. Enjoy the show!',
+  'paid.title.items': 'Done. See you there!',
+  'paid.items': 'What you booked',
   'paid.text': 'These are yours now.',
   'paid.order': 'Order',
   'paid.seats': { one: 'Your seat', other: 'Your seats' },
