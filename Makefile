@@ -31,7 +31,7 @@ load-10k: build servers ## 10,000 fans over two instances on a private Redis and
 
 .PHONY: load-50k
 load-50k: build servers ## 50,000 fans over four instances on a private Redis and PostgreSQL
-	@.ci/with-servers .ci/load-servers 4 500 --users 50000 --ramp 60s --hold 3s --buy 0.04
+	@GATHER=$${GATHER-75} .ci/with-servers .ci/load-servers 4 500 --users 50000 --ramp 60s --hold 3s --buy 0.04
 
 .PHONY: db
 db: build servers ## serve on a private Redis and PostgreSQL, for playing by hand

@@ -213,5 +213,5 @@ func refuse(w http.ResponseWriter, _ *http.Request, status int, code string, ret
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the peer is refused either way
+	_, _ = w.Write(b) //nolint:gosec // numbers and a code of ours; and the peer is refused either way
 }
