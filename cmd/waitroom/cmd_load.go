@@ -81,7 +81,7 @@ Habits are shares of the crowd, each judged by what a correct service may do:
 	f.IntVar(&c.Checks.MaxActive, "max-active", -1, "the event's max_active, for the check of the cap (-1: not known)")
 	f.IntVar(&c.Checks.PerUser, "per-user", -1, "the event's tickets per person, for the checks of sales (-1: not known)")
 	f.StringVar(&c.OperatorToken, "operator-token", os.Getenv("WAITROOM_OPERATOR_TOKEN"),
-		"operator `TOKEN` to read the event's limits with (or WAITROOM_OPERATOR_TOKEN)")
+		"operator `TOKEN` to read the event's limits and, at the end, its books with (or WAITROOM_OPERATOR_TOKEN)")
 	f.Lookup("operator-token").DefValue = "" // never printed by --help
 	cmd.AddCommand(newLoadWorkerCommand(), newLoadMergeCommand())
 	return cmd

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd runs `waitroom load` to its end and returns its report.
-func crowd(t *testing.T, targets []*instance, args ...string) (report map[string]any, printed string, err error) {
+// crowd runs `waitroom load` to its end and returns its report, which is in file.
+func crowd(t *testing.T, file string, targets []*instance, args ...string) (report map[string]any, printed string, err error) {
 	t.Helper()
 	bin, buildErr := binary()
 	require.NoError(t, buildErr)
@@ -24,7 +24,6 @@ func crowd(t *testing.T, targets []*instance, args ...string) (report map[string
 	for i, s := range targets {
 		urls[i] = s.url
 	}
-	file := filepath.Join(t.TempDir(), "report.json")
 	cmd := exec.CommandContext(t.Context(), bin, append([]string{
 		"load", "--target", strings.Join(urls, ","), "--operator-token", operatorToken, "--json", file,
 	}, args...)...)
@@ -47,7 +46,8 @@ func TestCrowdWithHabits(t *testing.T) {
 		"tickets": map[string]any{"kind": "seats", "sections": []map[string]any{{"id": "A", "rows": 20, "seats_per_row": 20}}},
 	})
 	require.Equal(t, http.StatusCreated, status, body)
-	r, printed, err := crowd(t, instances, "--event", "rush", "--users", "250", "--ramp", "2s", "--hold", "200ms",
+	file := filepath.Join(t.TempDir(), "report.json")
+	r, printed, err := crowd(t, file, instances, "--event", "rush", "--users", "250", "--ramp", "2s", "--hold", "200ms",
 		"--profile", "burst", "--away", "0.1", "--leave", "0.1", "--refresh", "0.2", "--tabs", "0.2", "--poll", "0.2",
 		"--deaf", "0.02", "--bots", "0.02", "--forwarded", "--sample", "0.3")
 	require.NoError(t, err, printed)
@@ -58,6 +58,16 @@ func TestCrowdWithHabits(t *testing.T) {
 	}
 	require.Zero(t, counts["failed"], printed)
 	require.Greater(t, bots["refused"], bots["calls"].(float64)/2, printed)
+	require.NotEmpty(t, r["books"], "an operator's run ends with the books\n%s", printed)
+
+	bin, err := binary()
+	require.NoError(t, err)
+	merged, err := exec.CommandContext(t.Context(), bin, "load", "merge", file).CombinedOutput()
+	require.NoError(t, err, string(merged))
+	require.Contains(t, string(merged), "\nOK")
+	twice, err := exec.CommandContext(t.Context(), bin, "load", "merge", file, file).CombinedOutput()
+	require.Error(t, err, "the same people twice are over the cap\n%s", twice)
+	require.Contains(t, string(twice), "NOT OK: promise 3")
 }
 
 // One of two instances is killed under a crowd that waits: everybody is back on the
@@ -75,7 +85,7 @@ func TestLostInstanceBringsNoHerd(t *testing.T) {
 		instances[1].signal(syscall.SIGKILL)
 	}()
 	const people = 400
-	r, printed, err := crowd(t, instances[:2], "--event", "calm", "--users", "400", "--ramp", "2s", "--limit", "21s",
+	r, printed, err := crowd(t, filepath.Join(t.TempDir(), "report.json"), instances, "--event", "calm", "--users", "400", "--ramp", "2s", "--limit", "21s",
 		"--away", "0", "--max-errors", "1")
 	<-killed
 	require.NoError(t, err, printed)

@@ -88,4 +88,6 @@
 //  7. Two runs with one seed bring the same crowd.
 //  8. When the run is cancelled, every worker ends, and what was seen is reported.
 //  9. What bots do is counted apart, and takes no connection of the tool's people.
+//  10. With an operator's token, a run in which people buy ends with the service's own
+//     recount (GET /v1/ops/events/{event}/books), and a sum that fails, fails the run.
 package load

@@ -45,6 +45,7 @@ const (
 	neverCut      breach = "a socket that nobody reads stays"
 	impatient     breach = "does not say when to ask again"
 	openPlace     breach = "a place for whoever asks without a token"
+	unbalanced    breach = "its books do not balance"
 	botsFirst     breach = "people are refused for the bots' calls"
 )
 
@@ -120,6 +121,15 @@ func (f *fake) routes() http.Handler {
 	mux.HandleFunc("POST /v1/events/e/reservations", f.reserve)
 	mux.HandleFunc("POST /v1/events/e/reservations/{id}/payment", f.pay)
 	mux.HandleFunc("GET /v1/events/e/reservations/{id}", f.reservation)
+	mux.HandleFunc("GET /v1/ops/events/e", func(w http.ResponseWriter, _ *http.Request) {
+		answerJSON(w, 200, map[string]any{"session_ttl": "10m", "tickets": map[string]any{"per_user": f.perUser}})
+	})
+	mux.HandleFunc("GET /v1/ops/events/e/books", func(w http.ResponseWriter, _ *http.Request) {
+		answerJSON(w, 200, map[string]any{"pass": f.breach != unbalanced, "sums": []Sum{
+			{Name: "seats", Expected: 3, Found: 3, Pass: true},
+			{Name: "money", Expected: 5000, Found: 5001, Pass: f.breach != unbalanced},
+		}})
+	})
 	mux.HandleFunc("GET /.well-known/jwks.json", f.jwks)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { problem(w, 404, "not_found") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -38,7 +38,7 @@ func Merge(reports []*Report) (*Report, error) {
 	all.Targets = nil
 	all.Setup.Users, all.Setup.Workers, all.Setup.BytesPerUser = 0, 0, 0
 	all.Evidence = Evidence{AdmittedPerSecond: map[int64]int64{}, RatePerSecond: map[int64]float64{}, Burst: -1, Sold: map[string]string{}}
-	end := all.StartedAt
+	end, last := all.StartedAt, reports[0]
 	var bytes int64
 	for _, r := range reports {
 		if r.Event != all.Event {
@@ -64,8 +64,12 @@ func Merge(reports []*Report) (*Report, error) {
 		if e := r.StartedAt.Add(seconds(r.TookS)); e.After(end) {
 			end = e
 		}
+		if r.StartedAt.After(last.StartedAt) {
+			last = r
+		}
 		mergeEvidence(t, &all.Evidence, r.Evidence)
 	}
+	all.Books = last.Books // a recount is of the whole event: the newest counts
 	all.TookS = end.Sub(all.StartedAt).Seconds()
 	all.Setup.BytesPerUser = bytes / int64(max(1, all.Setup.Users))
 	slices.Sort(all.Targets)

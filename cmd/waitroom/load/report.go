@@ -35,6 +35,8 @@ type Report struct {
 	Bots     Bots     `json:"bots"`
 	Notes    []string `json:"notes,omitempty"`
 	Evidence Evidence `json:"evidence"`
+	// Books are the service's own recount when the run was over, where it was asked.
+	Books []Sum `json:"books,omitempty"`
 	// Histograms are the latencies whole, in HdrHistogram's compressed form,
 	// microseconds: what merging needs.
 	Histograms map[string]string `json:"histograms"`
@@ -102,6 +104,12 @@ func (p *parent) report(ctx context.Context, runErr error) (*Report, error) {
 	if note := toToken(p.hist, p.facts, p.start, offset); note != "" {
 		r.Notes = append(r.Notes, note)
 	}
+	if p.config.Crowd.Buy > 0 && ctx.Err() == nil {
+		var note string
+		if r.Books, note = p.watcher.books(ctx); note != "" {
+			r.Notes = append(r.Notes, note)
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		r.Notes = append(r.Notes, "the run was cut short")
@@ -129,6 +137,9 @@ func (r *Report) finish(h *histograms, t *tally) (err error) {
 	}
 	if allowed := int64(r.Setup.MaxErrors * float64(r.Counts.Calls)); r.Errors.Server.Total > allowed {
 		r.Why = append(r.Why, fmt.Sprintf("%d server errors, at most %d allowed", r.Errors.Server.Total, allowed))
+	}
+	for _, s := range failed(r.Books) {
+		r.Why = append(r.Why, fmt.Sprintf("the books: %s: expected %d, found %d %s", s.Name, s.Expected, s.Found, s.Note))
 	}
 	if n := r.Errors.Server.ByKind[kindUncut]; n > 0 {
 		r.Why = append(r.Why, fmt.Sprintf("%d sockets that nobody read were not cut", n))
@@ -203,6 +214,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 		for _, n := range v.Notes {
 			row("    %s", n)
 		}
+	}
+	if len(r.Books) > 0 {
+		row("books: %d sums, %d do not balance", len(r.Books), len(failed(r.Books)))
 	}
 	row("")
 	for _, k := range []struct {

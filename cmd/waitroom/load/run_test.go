@@ -44,7 +44,7 @@ func crowdFor(url string) Config {
 		Targets: []string{url}, Event: "e", Workers: 2, Connections: 40, Limit: 20 * time.Second,
 		Crowd:   Crowd{Users: 250, Ramp: 700 * time.Millisecond, Hold: 50 * time.Millisecond, Buy: 0.5, Seed: 7},
 		Checks:  Checks{Sample: 1, PerUser: 2},
-		Command: []string{os.Args[0], workerArgument},
+		Command: []string{os.Args[0], workerArgument}, OperatorToken: "operator",
 	}
 }
 
@@ -224,4 +224,34 @@ func TestServerErrorsCountAndOwnDoNot(t *testing.T) {
 	require.Equal(t, int64(40), r.Counts.Joined, "those at the dead target went to the other")
 	require.Positive(t, r.Errors.Server.ByKind["refused"])
 	require.Zero(t, r.Errors.Own.Total)
+}
+
+// Promise 10: with an operator's token a run that buys ends with the service's own
+// recount; without one it says that there was none.
+func TestBooksEndARunThatBuys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		breach breach
+		token  string
+		buy    float64
+		ok     bool
+		sums   int
+		notes  int
+	}{
+		{honest, "operator", 0.5, true, 2, 0},
+		{unbalanced, "operator", 0.5, false, 2, 0},
+		{unbalanced, "", 0.5, true, 0, 1},
+		{unbalanced, "operator", 0, true, 0, 0},
+	} {
+		_, url := newFake(t, c.breach, func(f *fake) { f.rate = 1000 })
+		config := crowdFor(url)
+		config.Workers, config.Crowd.Users, config.Crowd.Buy, config.OperatorToken = 1, 20, c.buy, c.token
+		r := runOn(t, config)
+		require.Equal(t, c.ok, r.OK, r.Why)
+		require.Len(t, r.Books, c.sums)
+		require.Len(t, r.Notes, c.notes)
+		if !c.ok {
+			require.Equal(t, []string{"the books: money: expected 5000, found 5001 "}, r.Why)
+		}
+	}
 }
