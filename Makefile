@@ -45,6 +45,10 @@ bench: ## the bars of the design as ratios, all or BAR=name; BENCH_JSON=file for
 laws: build ## compare the control laws on the whole grid (minutes), and draw one trial
 	@bin/waitroom simulate laws --full --svg admission/law/comparison.svg
 
+.PHONY: soak
+soak: servers ## fifteen minutes of law target against a real PostgreSQL pool of 20
+	@.ci/with-servers go run ./cmd/soak
+
 .PHONY: race
 race: test ## the same as test, which always has the race detector on
 

@@ -94,6 +94,12 @@ func (f *follower) take(rec feedRecord) error {
 		}
 	}
 	s.pace.Admit(rec.moment, len(rec.granted))
+	for _, g := range rec.granted {
+		s.cover.admit(rec.moment, g.Seq)
+	}
+	for _, d := range rec.departed {
+		s.cover.depart(d.Seq)
+	}
 	if rec.moment > s.event.Now.UnixMilli() { // else the counts were read after it
 		in, out := int64(len(rec.granted)), int64(len(rec.departed))
 		s.event.Waiting = max(0, s.event.Waiting-in-out+int64(len(rec.returned)))

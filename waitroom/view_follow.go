@@ -58,6 +58,7 @@ type followed struct {
 	level  bool
 	pace   Pace
 	flow   Flow
+	cover  coverage
 }
 
 // feedReader is run's own memory.
@@ -267,6 +268,7 @@ func (f *follower) unlevel() {
 // caughtUp notes that the feed was read to its end just now.
 func (f *follower) caughtUp() {
 	r, s := &f.reader, &f.state
+	newest := f.line.highest(f.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = time.Now()
@@ -277,6 +279,9 @@ func (f *follower) caughtUp() {
 	s.flow = Flow{}
 	if lets {
 		s.flow = s.pace.Flow(moment, s.event.RatePerS)
+		if s.level {
+			s.cover.note(moment, newest, func(seq Seq) (int64, bool) { return s.places.Position(int64(seq)) }, s.flow)
+		}
 	}
 }
 

@@ -29,6 +29,10 @@ type sample struct {
 	PoolUsage *float64            `json:"pool_usage,omitempty"`
 	Decision  *admission.Standing `json:"decision,omitempty"`
 	SeatsLeft *int64              `json:"seats_left,omitempty"`
+	// EstimateKept is the share of a sample of people who were in by the P90 that they
+	// were shown, of EstimateTold; absent before the first had their turn.
+	EstimateKept *float64 `json:"estimate_kept,omitempty"`
+	EstimateTold int64    `json:"estimate_told,omitempty"`
 	// Sockets are those of the node that answers.
 	Sockets int    `json:"sockets"`
 	Node    string `json:"node"`
@@ -91,6 +95,9 @@ func (s *service) sample(ctx context.Context, id waitroom.EventID) ([]byte, erro
 		if !math.IsNaN(standing.Usage) {
 			out.PoolUsage = &standing.Usage
 		}
+	}
+	if c, ok := s.view.Coverage(id); ok {
+		out.EstimateKept, out.EstimateTold = &c.By90, c.Told
 	}
 	if left, ok := s.seatsLeft(id); ok {
 		out.SeatsLeft = &left

@@ -225,6 +225,9 @@ func (s *service) buildLine(context.Context) (err error) {
 	if s.view, err = waitroom.NewView(s.line, ears); err != nil {
 		return err
 	}
+	if err := s.metrics.Register(estimates{s.view}); err != nil {
+		return err
+	}
 	s.back = append(s.back, s.view.Run, s.planter.Run)
 	origins, err := s.webConfig().OwnOrigins()
 	if err != nil {

@@ -28,6 +28,7 @@ export function drawSample(s, traces) {
   text($('pool'), known ? percent(s.pool_usage) : t('ops.pool.none'));
   $('pool-bar').value = known ? s.pool_usage : 0;
   text($('seats'), Number.isFinite(s.seats_left) ? number(s.seats_left) : '–');
+  text($('estimate'), Number.isFinite(s.estimate_kept) ? percent(s.estimate_kept) : '–');
   text($('total'), number(s.admitted));
   text($('sockets'), number(s.sockets));
   draw($('plot-waiting'), traces.waiting);

@@ -289,6 +289,7 @@ Object.assign(en, {
   'ops.inside': 'Inside',
   'ops.inside.of': 'of {n} at most',
   'ops.inside.free': 'no limit',
+  'ops.estimate': 'Estimates kept',
   'ops.total': 'Admitted in all',
   'ops.pool': 'Pool usage',
   'ops.pool.none': 'not known',
