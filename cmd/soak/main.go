@@ -3,6 +3,9 @@
 // connection for a while, some seconds after their turn. Ten times as many come as
 // the pool can serve. It prints the pool's usage, and whether it stayed at the
 // target. `make soak` runs it against private servers.
+//
+// Measured with -warm 4m30s -last 6m on two busy cores: 33 of 33 means of ten seconds
+// within 10 points of 75 %, 74.4 % on average, above 95 % for 3 s at most (soak.svg).
 package main
 
 import (
