@@ -21,7 +21,7 @@ const DefaultTick = 100 * time.Millisecond
 
 // Line is what admission asks of the line.
 type Line interface {
-	// Events are all events, as they are now.
+	// Events are all events, as they are now; with an error, those that could be read.
 	Events(ctx context.Context) ([]waitroom.Event, error)
 	// Promote moves at most N people from the line to the grants; ErrFenced when a
 	// later term was seen.
@@ -75,7 +75,7 @@ type Controller struct {
 	mu      sync.Mutex // guards the fields below
 	leading bool
 	last    map[waitroom.EventID]Standing
-	heardAt time.Time // when the last bulletin was heard
+	heardAt time.Time // when the last bulletin came, or this node led
 }
 
 // New checks the settings; it connects and starts nothing.
@@ -161,6 +161,9 @@ func (c *Controller) lead(ctx context.Context, term Term) {
 func (c *Controller) begin(term Term) map[waitroom.EventID]Standing {
 	c.metrics.leading.Set(1)
 	c.metrics.fence.Set(float64(term.Fence))
+	if term.Gap >= 0 {
+		c.metrics.leaderless.Observe(term.Gap.Seconds())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leading = true
@@ -180,7 +183,7 @@ func (c *Controller) end() {
 	c.metrics.perEvent.Reset()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leading = false
+	c.leading, c.heardAt = false, time.Now()
 }
 
 // note keeps what was decided, and says aloud when the reason is another one.
@@ -235,12 +238,15 @@ func (c *Controller) bulletin(ctx context.Context) {
 		return
 	}
 	heard, ok := c.deps.Bulletin.hear(ctx)
-	if !ok {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leading {
+		return
+	}
+	if !ok { // nobody leads, or the store is away: what was heard is no decision any more
+		if time.Since(c.heardAt) > bulletinFresh {
+			clear(c.last)
+		}
 		return
 	}
 	c.heardAt = time.Now()

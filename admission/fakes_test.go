@@ -23,6 +23,7 @@ type fakeStore struct {
 	value string
 	until time.Time
 	fence int64
+	seen  time.Time // the last sign of a leader's life
 	calls []string
 }
 
@@ -68,8 +69,16 @@ func (f *fakeStore) Eval(ctx context.Context, script string, _ []string, args ..
 		_, _ = fmt.Sscan(fmt.Sprint(arg), &ms)
 		return time.Now().Add(time.Duration(ms) * time.Millisecond)
 	}
-	own := f.value != "" && f.value == args[0]
+	own := f.value != "" && len(args) > 0 && f.value == args[0]
 	switch {
+	case strings.Contains(script, "seen"):
+		f.calls = append(f.calls, "seen")
+		cmd.SetVal(int64(-1))
+		if !f.seen.IsZero() {
+			cmd.SetVal(time.Since(f.seen).Milliseconds())
+		}
+		f.seen = time.Now()
+		return cmd
 	case strings.Contains(script, "pexpire"):
 		f.calls = append(f.calls, "renew")
 		if own {

@@ -47,13 +47,17 @@ type Lease struct {
 type Term struct {
 	// Fence is larger than that of every term before.
 	Fence int64
+	// Gap is how long nobody had led when this term was won, by the store's clock. A
+	// leader that was killed was seen last when it renewed, so it may be up to a third
+	// of the lease too long. Below 0: not known, such as in a new store.
+	Gap   time.Duration
 	until *atomic.Int64 // trusted until: nanoseconds after start
 	start time.Time
 }
 
 // NewTerm is a term that is trusted for so long from now on.
 func NewTerm(fence int64, trusted time.Duration) Term {
-	t := Term{Fence: fence, until: new(atomic.Int64), start: time.Now()}
+	t := Term{Fence: fence, Gap: -1, until: new(atomic.Int64), start: time.Now()}
 	t.until.Store(int64(trusted))
 	return t
 }
@@ -105,6 +109,9 @@ func (l *Lease) Run(ctx context.Context, lead func(context.Context, Term)) error
 	}
 }
 
+// callTimeout bounds one call of the lease.
+func (l *Lease) callTimeout() time.Duration { return min(l.cfg.TTL/3, storeTimeout) }
+
 // raiseFence gives a new term its fence, while the lease is ours.
 //
 //	KEYS     the lease, the fence
@@ -120,9 +127,29 @@ local fence = math.max((tonumber(redis.call('GET', KEYS[2])) or 0) + 1, t[1] * 1
 redis.call('SET', KEYS[2], string.format('%.0f', fence))
 return fence`)
 
+// signOfLife says that somebody leads.
+//
+//	KEYS[1]  when a leader was seen last, ms
+//	reply    how many ms ago that was, or -1 for never
+var signOfLife = redis.NewScript(`-- seen
+local t = redis.call('TIME')
+local now, before = t[1] * 1000 + math.floor(t[2] / 1000), redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], string.format('%.0f', now))
+return before and math.max(0, now - tonumber(before)) or -1`)
+
+// seen gives a sign of life, and tells how old the last one was; -1 if that is not
+// known. It is for the metric alone, so that a failure is none.
+func (l *Lease) seen(ctx context.Context) time.Duration {
+	ms, err := signOfLife.Run(ctx, l.rdb, []string{seenKey(l.cfg.Prefix)}).Int64()
+	if err != nil || ms < 0 {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 // obtain tries once to win the lease and its fence.
 func (l *Lease) obtain(ctx context.Context) (*redislock.Lock, Term, bool) {
-	call, cancel := context.WithTimeout(ctx, l.cfg.TTL/3)
+	call, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
 	term := NewTerm(0, l.cfg.TTL) // trusted from before the attempt
 	lock, err := l.locks.Obtain(call, leaseKey(l.cfg.Prefix), l.cfg.TTL, &redislock.Options{Token: l.token})
@@ -134,12 +161,13 @@ func (l *Lease) obtain(ctx context.Context) (*redislock.Lock, Term, bool) {
 		l.release(ctx, lock)
 		return nil, Term{}, false
 	}
+	term.Gap = l.seen(call)
 	return lock, term, true
 }
 
 // hold leads for one term: renewing beside lead, and giving back after it.
 func (l *Lease) hold(ctx context.Context, lock *redislock.Lock, term Term, lead func(context.Context, Term)) {
-	l.log.Info("leadership won", zap.Int64("fence", term.Fence))
+	l.log.Info("leadership won", zap.Int64("fence", term.Fence), zap.Duration("gap", term.Gap))
 	leading, end := context.WithCancelCause(ctx)
 	renewed := make(chan struct{})
 	go func() { // waited for below
@@ -149,8 +177,13 @@ func (l *Lease) hold(ctx context.Context, lock *redislock.Lock, term Term, lead 
 	lead(leading, term)
 	end(nil)
 	<-renewed
-	l.release(ctx, lock)
 	cause := context.Cause(leading)
+	if !errors.Is(cause, ErrLeaseLost) && !errors.Is(cause, ErrLeaseUntrusted) { // it led to the end
+		last, done := context.WithTimeout(context.WithoutCancel(ctx), l.callTimeout())
+		l.seen(last)
+		done()
+	}
+	l.release(ctx, lock)
 	if ctx.Err() != nil || errors.Is(cause, context.Canceled) {
 		l.log.Info("leadership given up", zap.Int64("fence", term.Fence))
 		return
@@ -181,8 +214,11 @@ func (l *Lease) renew(ctx context.Context, lock *redislock.Lock, term Term) erro
 			return ErrLeaseUntrusted
 		}
 		attempt := time.Now()
-		call, cancel := context.WithTimeout(ctx, min(term.left(), l.cfg.TTL/3))
+		call, cancel := context.WithTimeout(ctx, min(term.left(), l.callTimeout()))
 		err := lock.Refresh(call, l.cfg.TTL, nil)
+		if err == nil {
+			l.seen(call)
+		}
 		cancel()
 		switch {
 		case errors.Is(err, redislock.ErrNotObtained):
@@ -196,7 +232,7 @@ func (l *Lease) renew(ctx context.Context, lock *redislock.Lock, term Term) erro
 
 // release gives the lease back if it is still ours, also while everything ends.
 func (l *Lease) release(ctx context.Context, lock *redislock.Lock) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.TTL/3)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.callTimeout())
 	defer cancel()
 	if err := lock.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
 		l.log.Warn("lease not given back", zap.Error(err)) // it runs out by itself

@@ -151,7 +151,7 @@ func TestTrustEndsByTheLeadersOwnClock(t *testing.T) {
 				return nil
 			}}
 			a := stand(t, LeaseConfig{}, store)
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(700 * time.Millisecond)
 			require.Len(t, a.led(), 1)
 			term := a.led()[0]
 			require.Equal(t, asked.Add(2*time.Second), time.Now().Add(term.left()), "from before the first call, not from the reply")
@@ -325,4 +325,34 @@ func TestLeaseOutlivesAStoreThatFreezes(t *testing.T) {
 	server.Thaw(t)
 	until(t, "it leads again", func() bool { return len(a.led()) == 2 })
 	require.Greater(t, a.led()[1].Fence, a.led()[0].Fence)
+}
+
+// The gap without a leader is seen by whoever leads next: none to speak of after a
+// planned stop, and after a kill no less than there was.
+func TestGapWithoutALeaderIsMeasured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		a := stand(t, LeaseConfig{}, store)
+		synctest.Wait()
+		b := stand(t, LeaseConfig{}, store)
+		time.Sleep(10 * time.Second)
+		require.Negative(t, a.led()[0].Gap, "nobody led before")
+		a.stop()
+		<-a.done
+		time.Sleep(DefaultTick)
+		synctest.Wait()
+		require.LessOrEqual(t, b.led()[0].Gap, DefaultTick)
+		require.GreaterOrEqual(t, b.led()[0].Gap, time.Duration(0))
+		b.stop()
+		<-b.done
+
+		dead, err := NewLease(LeaseConfig{}, store, zaptest.NewLogger(t))
+		require.NoError(t, err)
+		_, _, ok := dead.obtain(t.Context())
+		require.True(t, ok)
+		c := stand(t, LeaseConfig{}, store)
+		time.Sleep(3 * time.Second)
+		require.InDelta(t, 2*time.Second, c.led()[0].Gap, float64(DefaultTick))
+	})
 }

@@ -18,6 +18,7 @@ type metrics struct {
 	failed         *prometheus.CounterVec // by call
 	swept, missed  prometheus.Counter
 	promote        prometheus.Histogram
+	leaderless     prometheus.Histogram
 }
 
 // perEvent are the gauges that only a leader has.
@@ -47,6 +48,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		failed:    prometheus.NewCounterVec(counter("failed_total", "Calls that failed: events, promote, sweep, or room for one."), []string{"call"}),
 		swept:     prometheus.NewCounter(counter("swept_total", "Places, claims and sessions that ended in a sweep.")),
 		missed:    prometheus.NewCounter(counter("missed_ticks_total", "Ticks that came too late and were not made up for.")),
+		leaderless: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "waitroom", Subsystem: "admission", Name: "leaderless_seconds",
+			Help:    "How long nobody led before a term that this node won.",
+			Buckets: []float64{.05, .1, .2, .5, 1, 1.5, 2, 2.1, 2.5, 3, 5, 10, 30, 60},
+		}),
 		promote: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "waitroom", Subsystem: "admission", Name: "promote_seconds", Help: "Time of a promote call.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
@@ -54,7 +60,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	var err error
 	for _, c := range []prometheus.Collector{
-		m.leading, m.fence, m.promoted, m.perEvent.rate, m.perEvent.usage, m.decisions, m.failed, m.swept, m.missed, m.promote,
+		m.leading, m.fence, m.promoted, m.perEvent.rate, m.perEvent.usage, m.decisions, m.failed, m.swept, m.missed, m.promote, m.leaderless,
 	} {
 		err = errors.Join(err, reg.Register(c))
 	}

@@ -40,10 +40,11 @@ type Pool struct {
 // busy their pools are, so that the leader's own idle pool never speaks for its
 // busy peers. Every figure carries the store's time.
 type PoolBoard struct {
-	rdb    redis.UniversalClient
-	prefix string
-	node   string
-	pool   *Pool
+	rdb  redis.UniversalClient
+	key  string
+	node string
+	pool *Pool
+	kind boardKind
 
 	mu     sync.Mutex // guards the fields below
 	ring   []PoolStats
@@ -63,7 +64,27 @@ type poolsSeen struct {
 
 // NewPoolBoard is this node's board. It only reads, until Publish names a pool.
 func NewPoolBoard(rdb redis.UniversalClient, prefix, node string) *PoolBoard {
-	return &PoolBoard{rdb: rdb, prefix: prefix, node: node}
+	return &PoolBoard{rdb: rdb, key: poolsKey(prefix), node: node, kind: boardKind{
+		name: "pools", usage: PoolStats.Usage, none: errors.New("pools: no node publishes one"),
+		of: func(ev waitroom.Event) bool { return ev.Tickets.Kind != "" && ev.Tickets.Kind != "none" },
+	}}
+}
+
+// NewWorkerBoard is a board for the requests that nodes work on, of so many that
+// each can: their sum over the sum of the limits is a load of every event. A node
+// without a limit publishes none; without any there is no such signal.
+func NewWorkerBoard(rdb redis.UniversalClient, prefix, node string) *PoolBoard {
+	return &PoolBoard{rdb: rdb, key: workersKey(prefix), node: node, kind: boardKind{
+		name: "workers", usage: PoolStats.Busy, none: ErrNoSignal, of: func(waitroom.Event) bool { return true },
+	}}
+}
+
+// boardKind is what a board's figures mean.
+type boardKind struct {
+	name  string
+	usage func(PoolStats) float64
+	none  error                     // the answer while no node publishes a figure
+	of    func(waitroom.Event) bool // the events whose load it is
 }
 
 // Publish makes Run publish this pool. Call it before Run, on nodes that sell.
@@ -88,7 +109,7 @@ func (b *PoolBoard) Run(ctx context.Context) error {
 // Usage is the usage of all pools together, as of the freshest of them. Events
 // that sell nothing here have no such signal.
 func (b *PoolBoard) Usage(_ context.Context, ev waitroom.Event) (Reading, error) {
-	if ev.Tickets.Kind == "" || ev.Tickets.Kind == "none" {
+	if !b.kind.of(ev) {
 		return Reading{}, ErrNoSignal
 	}
 	b.mu.Lock()
@@ -96,15 +117,15 @@ func (b *PoolBoard) Usage(_ context.Context, ev waitroom.Event) (Reading, error)
 	b.mu.Unlock()
 	switch {
 	case !seen.read:
-		return Reading{}, errors.New("pools: not read yet")
+		return Reading{}, fmt.Errorf("%s: not read yet", b.kind.name)
 	case seen.down != "":
-		return Reading{}, fmt.Errorf("pools: database away on %s", seen.down)
+		return Reading{}, fmt.Errorf("%s: database away on %s", b.kind.name, seen.down)
 	case seen.nodes == 0:
-		return Reading{}, errors.New("pools: no node publishes one")
+		return Reading{}, b.kind.none
 	}
 	s := seen.sum
-	return Reading{Usage: s.Usage(), Wanted: s.Wanted(), At: seen.at, Detail: fmt.Sprintf(
-		"pools: %.1f of %.0f in use, %.1f waiting, %d nodes", s.InUse, s.Max, s.Waiting, seen.nodes)}, nil
+	return Reading{Usage: b.kind.usage(s), Wanted: s.Wanted(), At: seen.at, Detail: fmt.Sprintf(
+		"%s: %.1f of %.0f in use, %.1f waiting, %d nodes", b.kind.name, s.InUse, s.Max, s.Waiting, seen.nodes)}, nil
 }
 
 func (b *PoolBoard) sample(context.Context) {
@@ -190,7 +211,7 @@ func (b *PoolBoard) exchange(ctx context.Context) {
 		}
 	}
 	asked := time.Now()
-	reply, err := exchangePools.Run(ctx, b.rdb, []string{poolsKey(b.prefix)},
+	reply, err := exchangePools.Run(ctx, b.rdb, []string{b.key},
 		node, figure, poolForgotten.Milliseconds()).StringSlice()
 	if err != nil {
 		return
@@ -240,7 +261,7 @@ func (b *PoolBoard) signOff(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = b.rdb.HDel(ctx, poolsKey(b.prefix), b.node).Err() // else it is old in three seconds
+	_ = b.rdb.HDel(ctx, b.key, b.node).Err() // else it is old in three seconds
 }
 
 // every does a thing at once and then at each tick until ctx ends.

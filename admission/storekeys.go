@@ -6,6 +6,8 @@ package admission
 func keysKey(prefix string) string      { return prefix + ":keys" }
 func leaseKey(prefix string) string     { return prefix + ":{leader}:lease" }
 func fenceKey(prefix string) string     { return prefix + ":{leader}:fence" }
+func seenKey(prefix string) string      { return prefix + ":{leader}:seen" }
 func poolsKey(prefix string) string     { return prefix + ":pools" }
+func workersKey(prefix string) string   { return prefix + ":workers" }
 func reportsKey(prefix string) string   { return prefix + ":reports" }
 func decisionsKey(prefix string) string { return prefix + ":decisions" }

@@ -58,8 +58,8 @@ type run struct {
 	failing  bool
 }
 
-// refresh reads the events at each tick: settings take effect within one. A list
-// that cannot be had leaves the one before.
+// refresh reads the events at each tick: settings take effect within one. An event
+// that cannot be read stays as it was.
 func (t *tenure) refresh(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, t.cfg.CallTimeout)
 	defer cancel()
@@ -78,9 +78,6 @@ func (t *tenure) refresh(ctx context.Context) {
 			t.log.Info("events read again", zap.Int64("fence", t.term.Fence))
 		}
 	}
-	if err != nil {
-		return
-	}
 	listed := make(map[waitroom.EventID]bool, len(events))
 	for i := range events {
 		ev := &events[i]
@@ -92,7 +89,7 @@ func (t *tenure) refresh(ctx context.Context) {
 		r.event.Store(ev)
 	}
 	for id, r := range t.runs {
-		if !listed[id] {
+		if !listed[id] && err == nil {
 			r.gone.Store(true)
 			r.cancel()
 			delete(t.runs, id)
@@ -152,7 +149,7 @@ func (r *run) promote(ctx context.Context) {
 	}, LimitsOf(ev.Settings, r.cfg.Tick), r.state)
 	r.state, r.unserved = state, 0
 	s := Standing{
-		Event: ev.ID, Decision: d, Load: load.detail, Fence: r.term.Fence, Leader: r.cfg.Node,
+		Event: ev.ID, Decision: d, Load: load.detail, Signals: load.signals, Fence: r.term.Fence, Leader: r.cfg.Node,
 		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now, Head: r.head.Load(),
 	}
 	if d.N > 0 && ev.Waiting > 0 {

@@ -54,6 +54,16 @@ func (s PoolStats) Wanted() float64 {
 	return min(1, (s.InUse+s.Waiting)/s.Max)
 }
 
+// Busy is the part that is in use, and the callers that wait on top of it, of what
+// there may be: 0 to 1 and above. Without a maximum, or with a figure that makes no
+// sense, it is NaN.
+func (s PoolStats) Busy() float64 {
+	if math.IsNaN(s.Usage()) {
+		return math.NaN()
+	}
+	return (s.InUse + s.Waiting) / s.Max
+}
+
 // utilisation finds the u in [0, 1) with u^sqrt(2(c+1)) / (1-u) = waiting. The left
 // side grows with u, so halving the interval finds it.
 func utilisation(waiting, c float64) float64 {

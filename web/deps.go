@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -129,6 +130,8 @@ type Deps struct {
 	Pages fs.FS
 	// Ready is asked by /readyz.
 	Ready []Check
+	// InWork, if it is there, counts the requests that are being worked on, sockets apart.
+	InWork *atomic.Int64
 	// Listener is what Run serves on; Run closes it.
 	Listener   net.Listener
 	Log        *zap.Logger

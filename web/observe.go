@@ -49,6 +49,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		begun := time.Now()
+		if s.deps.InWork != nil && !isLive(c) {
+			s.deps.InWork.Add(1)
+			defer s.deps.InWork.Add(-1)
+		}
 		if err := next(c); err != nil {
 			c.Error(err)
 		}

@@ -39,6 +39,9 @@ type serveConfig struct {
 	Broker        string          // URL of the outbox's broker; empty: streams in the line's store
 	Payments      string          // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
 	Retention     time.Duration   // how long answers are kept under their idempotency keys
+	LoadURL       string          // a Prometheus-compatible server that knows how busy the site is
+	LoadQuery     string          // the PromQL expression of that, 0 to 1
+	Workers       int             // requests that a node can work on at once; 0: no load signal
 	Preset        string          // a ready-made event to start with
 	Events        string          // YAML file of events to create where they do not exist
 	Roles         []string        // which parts of the service this process runs
@@ -79,6 +82,9 @@ var settings = []setting{
 	{"broker", "", "`URL` of the broker for what is sold: redis://, nats://, kafka:// (default: streams in --redis)"},
 	{"payments", "", "`URL` of a payment provider that waitroom sandbox serves (default: one in the process)"},
 	{"retention", "24h", "`DURATION` for which answers are kept under their idempotency keys, 1m to 8760h"},
+	{"load-prometheus", "", "`URL` of a Prometheus-compatible server that knows how busy the site is"},
+	{"load-query", "", "`PROMQL` that gives the load, 0 to 1: one sample, or one with a label event for each event"},
+	{"workers", "0", "`N` requests that a process can work on at once, as a load signal; 0 is none"},
 	{"preset", "", "`NAME` of a ready-made event to start with: " + strings.Join(presetNames(), ", ")},
 	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
 	{"roles", "line,admission,ticket,worker", "comma-separated `ROLES` of this process"},
@@ -204,6 +210,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),
 			Issuer: k.String("identity-issuer"), Audience: k.String("identity-audience"), Leeway: leeway,
 		},
+		LoadURL: k.String("load-prometheus"), LoadQuery: k.String("load-query"),
 		Preset: k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
 		Limits: k.String("limits") == "on", LogFormat: k.String("log-format"),
 	}
@@ -220,6 +227,15 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		checkRetention(k.String("retention")),
 		checkPath("keys", c.Keys),
 		checkPath("events", c.Events),
+	}
+	if (c.LoadURL == "") != (c.LoadQuery == "") {
+		faults = append(faults, errors.New("load-query: wants load-prometheus beside it, and the other way round"))
+	}
+	if u, err := url.Parse(c.LoadURL); c.LoadURL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+		faults = append(faults, errors.New("load-prometheus: wants a URL such as http://prometheus:9090"))
+	}
+	if c.Workers, err = strconv.Atoi(k.String("workers")); err != nil || c.Workers < 0 {
+		faults = append(faults, fmt.Errorf("workers: %q is no whole number from 0 on", k.String("workers")))
 	}
 	for _, origin := range c.Origins {
 		faults = append(faults, checkOrigin("origins", origin))

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -53,6 +54,8 @@ type service struct {
 	db         *ticket.DB
 	store      *ticket.Store
 	broker     broker
+
+	inWork atomic.Int64 // requests that the HTTP side works on
 
 	front, back, base []runner
 	closers           []func() error
@@ -263,7 +266,17 @@ func (s *service) buildAdmission(context.Context) error {
 		}})
 	}
 	s.back = append(s.back, s.board.Run, s.reports.Run)
-	lease, err := admission.NewLease(admission.LeaseConfig{Prefix: keyPrefix}, s.rdb, s.log)
+	sources, err := s.moreSources()
+	if err != nil {
+		return err
+	}
+	leaseConfig := admission.LeaseConfig{Prefix: keyPrefix}
+	if s.cfg.Redis == "" {
+		// Nobody else can lead: the store ends with this process. So the lease only has
+		// to outlast a machine so busy that nothing runs for a while.
+		leaseConfig.TTL = embeddedLease
+	}
+	lease, err := admission.NewLease(leaseConfig, s.rdb, s.log)
 	if err != nil {
 		return err
 	}
@@ -273,21 +286,12 @@ func (s *service) buildAdmission(context.Context) error {
 	}
 	s.notary = admission.NewNotary(s.line, s.keys)
 	s.controller, err = admission.New(admission.Config{Node: s.node}, admission.Deps{
-		Line: s.line, Leadership: leadership, Sources: []admission.Source{s.board, s.reports},
+		Line: s.line, Leadership: leadership, Sources: append(sources, s.board, s.reports),
 		Bulletin: admission.NewBulletin(s.rdb, keyPrefix), Notary: s.notary, Log: s.log, Metrics: s.metrics,
 	})
 	s.front = append(s.front, s.controller.Run)
 	return err
 }
-
-// publicLog is the admission log as everybody may read it.
-type publicLog struct {
-	*admission.Notary
-	controller *admission.Controller
-}
-
-// Head is the newest head that this node has heard of.
-func (l publicLog) Head(event waitroom.EventID) ([]byte, bool) { return l.controller.Head(event) }
 
 // bystander never leads: the process has not the role.
 type bystander struct{}
@@ -303,7 +307,7 @@ func (s *service) buildWeb(listener net.Listener) error {
 		Line: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports,
 		AdmissionLog: publicLog{s.notary, s.controller}, Sample: s.sample, Hub: s.hub,
 		Pages: pages.Files(), Ready: []web.Check{{Name: "store", Ping: s.line.Ping}},
-		Listener: listener, Log: s.log, Registerer: s.metrics, Gatherer: s.metrics,
+		InWork: &s.inWork, Listener: listener, Log: s.log, Registerer: s.metrics, Gatherer: s.metrics,
 	}
 	if s.store != nil && s.cfg.has(roleTicket) {
 		deps.Tickets = s.store
