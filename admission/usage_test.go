@@ -91,6 +91,14 @@ func TestCombine(t *testing.T) {
 		"negative":             {readings: []Reading{at(0, -1)}, want: load{expected: true, detail: "source -1: usage -1 makes no sense"}},
 		"absurd, though stale": {readings: []Reading{at(time.Hour, math.Inf(1))}, want: load{expected: true, detail: "source +Inf: usage +Inf makes no sense"}},
 	} {
-		require.Equal(t, row.want, combine(row.readings, row.faults, now, 3*time.Second), name)
+		got := combine(row.readings, row.faults, now, 3*time.Second)
+		require.Len(t, got.signals, len(row.readings)+len(row.faults), "%s: each is shown", name)
+		got.signals = nil
+		require.Equal(t, row.want, got, name)
 	}
+	two := combine([]Reading{at(time.Minute, 0.95), at(time.Second, 0.2)}, nil, now, 3*time.Second)
+	require.Equal(t, []Signal{
+		{Detail: "source 0.95", Usage: new(0.95), AgeMS: 60_000, Fault: "1m0s old"},
+		{Detail: "source 0.2", Usage: new(0.2), AgeMS: 1000},
+	}, two.signals)
 }
