@@ -244,7 +244,7 @@ func (c *Controller) bulletin(ctx context.Context) {
 		return
 	}
 	if !ok { // nobody leads, or the store is away: what was heard is no decision any more
-		if time.Since(c.heardAt) > bulletinFresh {
+		if time.Since(c.heardAt) > resumable {
 			clear(c.last)
 		}
 		return
