@@ -15,7 +15,7 @@ export class Refusal extends Error {
   // passing tells whether the same call may succeed later by itself.
   get passing() {
     return this.status >= 500 || this.status === 429 ||
-      this.code === 'contended' || this.code === 'idempotency_in_progress';
+      this.code === 'contended' || this.code === 'exhausted' || this.code === 'idempotency_in_progress';
   }
 }
 

@@ -141,11 +141,13 @@ export function opening(event, now) {
 export function mayJoin(event, now) {
   switch (event?.state) {
     case 'lobby':
+      return event.mode !== 'instant'; // there is no line to stand in before it opens
     case 'open':
     case 'paused':
       return true;
     case 'scheduled': {
-      const from = Date.parse(event.lobby_opens_at ?? event.opens_at ?? '');
+      const lobby = event.mode === 'instant' ? null : event.lobby_opens_at;
+      const from = Date.parse(lobby ?? event.opens_at ?? '');
       return from <= now;
     }
     default:

@@ -52,6 +52,15 @@ const en = {
   'join.hint': 'Your place survives a refresh, a second tab and a closed browser on this device.',
   'join.retry': 'So many are joining that it takes a moment. Trying again in {n} s; you need not press anything.',
 
+  // Asking for a token, where there is no line.
+  'issue.title': 'Get your token',
+  'issue.open': 'Whoever asks has an answer at once: a token, or that none is left.',
+  'issue.button': 'Ask for a token',
+  'issue.busy': 'Asking…',
+  'issue.hint': 'Your token survives a refresh, a second tab and a closed browser on this device.',
+  'issue.exhausted': 'All tokens are out at the moment, and one may come back. Asking again in {n} s; you need not press anything.',
+  'issue.sold_out': 'All tokens are given out, and none comes back. You may close this page; thank you for coming.',
+
   // Waiting.
   'wait.title': 'Your place in line',
   'wait.finding': 'Finding your place…',

@@ -78,19 +78,24 @@ function before({ state, now, clockKnown }) {
 
 function join({ state, now, busy }) {
   const next = opening(state.event, now);
-  text($('join-text'), next ? t('join.lobby', { left: spoken(next.at - now) }) : t('join.open'));
+  const instant = state.event.mode === 'instant';
+  text($('join-title'), t(instant ? 'issue.title' : 'join.title'));
+  text($('join-hint'), t(instant ? 'issue.hint' : 'join.hint'));
+  const open = instant ? t('issue.open') : t('join.open');
+  text($('join-text'), next && !instant ? t('join.lobby', { left: spoken(next.at - now) }) : open);
   const waiting = state.event.waiting ?? 0;
   text($('join-waiting'), waiting > 0 ? t('join.waiting', { n: waiting }) : t('join.nobody'));
-  show($('join-heads'), waiting > 0);
-  joining($('join'), 'join.button', busy);
+  show($('join-heads'), waiting > 0 && !instant);
+  show($('join-waiting'), !instant);
+  joining($('join'), instant ? 'issue.button' : 'join.button', busy, instant);
   const left = busy.join ? Math.ceil((busy.join.until - performance.now()) / 1000) : 0;
   show($('join-retry'), left > 0);
-  if (left > 0) text($('join-retry'), t('join.retry', { n: left }));
+  if (left > 0) text($('join-retry'), t(busy.join.why === 'exhausted' ? 'issue.exhausted' : 'join.retry', { n: left }));
 }
 
-function joining(button, key, busy) {
+function joining(button, key, busy, instant) {
   attr(button, 'aria-disabled', busy.join ? 'true' : null);
-  text(button, t(busy.join ? 'join.busy' : key));
+  text(button, t(!busy.join ? key : instant ? 'issue.busy' : 'join.busy'));
 }
 
 function wait({ state, now, busy }) {

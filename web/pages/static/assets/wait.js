@@ -131,20 +131,28 @@ async function askPlace(attempt) {
   }
 }
 
-// join takes a place, or finds the one this device has.
+// issued is the place of somebody who has been given a token.
+function issued(answer) {
+  return { ...answer, state: 'admitted' };
+}
+
+// join takes a place, or finds the one this device has; where there is no line, it
+// asks for a token until there is a definite answer.
 async function join() {
   if (busy.join) return;
   busy.join = { until: 0 };
   note = '';
   render();
+  const instant = state.event?.mode === 'instant';
   try {
     const answer = await insist(
-      (attempt) => call('POST', `${api}/entries${query}`, { token: mine.token, attempt }),
+      (attempt) => call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, { token: mine.token, attempt }),
       {
         tries: Infinity,
         backoff: new Backoff({ base: 1000, cap: 20000 }),
-        waiting: (ms) => {
+        waiting: (ms, err) => {
           busy.join.until = performance.now() + ms;
+          busy.join.why = err.code;
           render();
         },
       },
@@ -152,7 +160,7 @@ async function join() {
     const created = answer.status === 201;
     keepToken(answer.body, created);
     busy.join = null;
-    take({ type: 'Place', place: answer.body, created });
+    take({ type: 'Place', place: instant ? issued(answer.body) : answer.body, created });
     live.start();
     focusHeading(root);
   } catch (err) {
@@ -165,6 +173,7 @@ async function join() {
 function refused(err) {
   if (err.code === 'blocked') take({ type: 'ended', state: 'blocked' });
   else if (err.code === 'token_required') note = 'end.identity.text';
+  else if (err.code === 'sold_out') note = 'issue.sold_out';
   else note = `no.${err.code}`;
   if (err.code === 'not_open' || err.code === 'closed') lookSoon(Math.max(err.wait, 1000));
 }
