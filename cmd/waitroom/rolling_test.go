@@ -25,6 +25,7 @@ type visitor struct {
 
 // ask is one call; nil is no answer.
 func (v *visitor) ask(t *testing.T, method, path string) map[string]any {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, v.at.Load().url+"/v1/events/roll"+path, http.NoBody)
 	if err != nil {
 		return nil
@@ -46,6 +47,7 @@ func (v *visitor) ask(t *testing.T, method, path string) map[string]any {
 
 // visit joins, and asks until it is let in; false if that does not come.
 func (v *visitor) visit(t *testing.T) bool {
+	t.Helper()
 	deadline := time.After(60 * time.Second)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
