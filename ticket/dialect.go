@@ -19,7 +19,8 @@ import (
 
 // dialect is all that differs between the databases. Statements are written
 // once; {rows} in one stands for a table made from a list of values, {lock} and
-// {skip} for the locking clauses, {now} for the clock.
+// {skip} for the locking clauses, {unless} for an insert that minds nobody's row (in
+// PostgreSQL the violation is the conflict, and cheaper), {now} for the clock.
 type dialect struct {
 	name  string
 	words map[string]string
@@ -152,26 +153,45 @@ func eachJSON(l *list, first int) (string, []any, error) {
 		}
 	}
 	fmt.Fprintf(&b, " FROM json_each($%d)) AS r", first)
-	rows := make([][]any, n)
-	for j := range rows {
-		row := make([]any, len(l.cols))
+	return b.String(), []any{string(l.json(n))}, nil
+}
+
+// json packs n rows as an array of arrays.
+func (l *list) json(n int) []byte {
+	packed := []byte{'['}
+	for j := range n {
+		if j > 0 {
+			packed = append(packed, ',')
+		}
 		for i, c := range l.cols {
+			packed = append(packed, "[,"[min(i, 1)])
 			switch c := c.(type) {
 			case []string:
-				row[i] = c[j]
+				packed = appendJSON(packed, c[j])
 			case []int64:
-				row[i] = c[j]
+				packed = strconv.AppendInt(packed, c[j], 10)
 			case [][]byte:
-				row[i] = hex.EncodeToString(c[j])
+				packed = append(packed, '"')
+				packed = hex.AppendEncode(packed, c[j])
+				packed = append(packed, '"')
 			}
 		}
-		rows[j] = row
+		packed = append(packed, ']')
 	}
-	packed, err := json.Marshal(rows)
-	if err != nil {
-		return "", nil, fmt.Errorf("pack rows: %w", err)
+	return append(packed, ']')
+}
+
+// appendJSON appends a string; most need no escape.
+func appendJSON(to []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			escaped, _ := json.Marshal(s) // a string always can
+			return append(to, escaped...)
+		}
 	}
-	return b.String(), []any{string(packed)}, nil
+	to = append(to, '"')
+	to = append(to, s...)
+	return append(to, '"')
 }
 
 // classifyCommon knows what a lost connection looks like in any driver.

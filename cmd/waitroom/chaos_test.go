@@ -53,7 +53,7 @@ func TestChaosBooksBalance(t *testing.T) {
 			{"other seller", func() { c.restart(&c.sellers[1], "line,admission,ticket") }},
 		} {
 			before := c.sold.Load()
-			c.until(3*time.Second, func() bool { // in the midst of it
+			c.until(time.Duration(*chaosBuyers)*3*time.Millisecond, func() bool { // in the midst of it
 				return c.sold.Load() >= before+int64(*chaosSeats / *chaosTurns / 12) || c.sold.Load() >= int64(*chaosSeats)*9/10
 			})
 			part.kill()
