@@ -54,7 +54,7 @@ race: test ## the same as test, which always has the race detector on
 
 .PHONY: test-pool
 test-pool: servers ## the tests of the tickets again, each node with a pool of one connection
-	@TEST_POOL=1 go test -shuffle=on -count=1 ./ticket
+	@TEST_POOL=1 go test -shuffle=on -count=1 -timeout 5m ./ticket
 
 .PHONY: chaos
 chaos: servers ## 20,000 buyers for 5,000 seats while every part is killed in turn, then the audit

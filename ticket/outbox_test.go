@@ -84,7 +84,8 @@ func TestPromise13OutboxKeepsOrder(t *testing.T) {
 // Promise 14: what commits late is not skipped, by the relay or by the nodes.
 func TestPromise14LateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, sqltest.Postgres(t), Config{})
+	address := sqltest.Postgres(t)
+	s, slow := openStore(t, address, Config{}), openStore(t, address, Config{}) // slow's transaction needs a connection of its own
 	require.NoError(t, s.Put(t.Context(), "e", hallOf(1, 10)))
 	h := newHearer()
 	s.Listen(h)
@@ -95,7 +96,7 @@ func TestPromise14LateCommitIsNotSkipped(t *testing.T) {
 			box.add(TopicCancelled, Reservation{ID: id, Event: "e", Person: "p", Status: Cancelled, Seats: []string{"A-1"}}, "", 1),
 			box.write(ctx, x, 1))
 	}
-	require.NoError(t, s.db.change(t.Context(), func(ctx context.Context, late tx) error {
+	require.NoError(t, slow.db.change(t.Context(), func(ctx context.Context, late tx) error {
 		require.NoError(t, write(ctx, late, "late"))
 		require.ErrorIs(t, s.db.change(ctx, func(ctx context.Context, x tx) error {
 			require.NoError(t, write(ctx, x, "never"))
