@@ -269,7 +269,7 @@ func (h *hall) refresh(ctx context.Context, t tx, ids []string) error {
 func (s *Store) tell(rows []newsRow) {
 	for _, r := range rows {
 		switch r.topic {
-		case TopicHeld, TopicPaymentRequested, TopicCatalogue, TopicSeats:
+		case TopicHeld, TopicPaymentRequested, TopicCatalogue, TopicSeats, TopicWinner:
 			continue
 		}
 		var o Outcome

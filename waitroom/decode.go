@@ -44,7 +44,6 @@ func (d Duration) String() string {
 
 // later are settings of the contract that this version refuses, and what to do.
 var later = map[string]string{
-	"winners":   "not supported by this version; remove it",
 	"groups":    "not supported by this version; remove it",
 	"lanes":     "not supported by this version; remove it",
 	"challenge": "not supported by this version; remove it",
@@ -82,6 +81,9 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	s.Limits, s.Quota = s.Limits.Defaults(), s.Quota.Defaults() // an event that was stored before has none
 	if len(s.Load.Steps) == 0 {
 		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")
+	}
+	if len(s.Winners) == 0 {
+		s.Winners = nil
 	}
 	if len(s.Tickets.Sections) == 0 {
 		s.Tickets.Sections = nil // "none" is written in one way

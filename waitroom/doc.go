@@ -22,6 +22,9 @@
 //	    ▲               │ claim_ttl ends, given back, revoked
 //	    └───────────────┘ back to the quota, for whoever asks next
 //
+// In mode buffered people are numbered, 1..N: each has one request in a queue, which
+// whoever keeps the numbers empties in the order of arrival.
+//
 // # Words
 //
 //   - entry: one person in one event's line; its id says nothing about its place.
@@ -102,4 +105,6 @@
 //     out again once, and no rank is ever given twice.
 //  11. What was issued is in the archive until it is filed, also when its event is
 //     deleted meanwhile.
+//  12. In mode buffered a person has one request in the queue, in the order of
+//     arrival, and hears one number whenever they ask.
 package waitroom

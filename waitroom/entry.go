@@ -40,6 +40,8 @@ type Place struct {
 	Receipt string
 	// Grant is set while the state is admitted or entered.
 	Grant Grant
+	// Number is set in mode buffered, once it is known.
+	Number *Result
 }
 
 // Grant is the right to come in. Everything in an entry token follows from it,

@@ -55,6 +55,11 @@ type Settings struct {
 
 	// Quota is how many tokens an event with mode instant gives out.
 	Quota QuotaSettings `json:"quota"`
+	// Winners are the numbers that win, in mode buffered.
+	Winners []int64 `json:"winners,omitempty"`
+	// AtOnce makes a call of mode buffered wait until the number is known, where that
+	// is within two seconds. The numbers are the same. Default false.
+	AtOnce bool `json:"at_once"`
 	// Durable makes an answer of mode instant wait for a replica of the store, for
 	// the case that the store fails over to it. Default false.
 	Durable bool `json:"durable"`

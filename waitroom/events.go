@@ -116,6 +116,7 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	more := []string{l.keys.log(id), l.keys.seals(id), l.keys.issued(id)} // its archive stays until a database has it
+	more = append(more, l.keys.numbering(id)...)
 	for _, n := range nodes {
 		more = append(more, l.keys.here(id, n))
 	}

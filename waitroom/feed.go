@@ -23,6 +23,7 @@ type feedRecord struct {
 	departed []Departure // d: out of the line without a grant
 	returned []Seq       // r: put back into the line
 	ended    []End       // x: grants that are over
+	numbered []Result    // n: people who have their numbers
 }
 
 // parseFeed reads a record of event's feed strictly: one wrong line, and none of
@@ -38,7 +39,7 @@ func parseFeed(event EventID, values map[string]any) (feedRecord, error) {
 		fields[name] = s
 	}
 	var r feedRecord
-	var errs [6]error
+	var errs [7]error
 	r.base, errs[0] = feedNumber("base", fields["b"], 0)
 	r.moment, errs[1] = feedNumber("moment", fields["m"], 1)
 	_, r.version = fields["v"]
@@ -46,6 +47,7 @@ func parseFeed(event EventID, values map[string]any) (feedRecord, error) {
 	r.departed, errs[3] = feedLines(fields, "d", feedDeparture)
 	r.returned, errs[4] = feedLines(fields, "r", feedReturn)
 	r.ended, errs[5] = feedLines(fields, "x", feedEnded)
+	r.numbered, errs[6] = feedLines(fields, "n", feedResult)
 	if err := errors.Join(errs[:]...); err != nil {
 		return feedRecord{}, err
 	}
@@ -127,6 +129,19 @@ func feedEnded(line string) (End, error) {
 		return End{}, err
 	}
 	return End{Entry: EntryID(p[0]), JTI: p[1], State: EntryState(p[2])}, nil
+}
+
+// feedResult reads "entry seq winner".
+func feedResult(line string) (Result, error) {
+	p, err := feedParts(line, 3)
+	if err != nil {
+		return Result{}, err
+	}
+	n, err := feedNumber("number", p[1], 1)
+	if err := errors.Join(feedName("entry", p[0]), err); err != nil {
+		return Result{}, err
+	}
+	return Result{Entry: EntryID(p[0]), Seq: n, Winner: p[2] == "1"}, nil
 }
 
 func feedParts(line string, n int) ([]string, error) {

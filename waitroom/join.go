@@ -106,7 +106,17 @@ func (l *Line) Place(ctx context.Context, event EventID, token string) (Place, e
 	if err != nil {
 		return Place{}, fmt.Errorf("place: %w", err)
 	}
-	return l.poll(ctx, event, placeCall{entry: rc.Entry, seq: rc.Seq, mobile: rc.Mobile})
+	p, err := l.poll(ctx, event, placeCall{entry: rc.Entry, seq: rc.Seq, mobile: rc.Mobile})
+	if rc.Seq == 0 && errors.Is(err, ErrNoEntry) { // whoever waits for a number has no place in a line
+		if n, none := l.Numbering(ctx, JoinRequest{Event: event, Receipt: token}); none == nil {
+			p = Place{Event: event, Entry: rc.Entry, State: EntryLobby, Receipt: token}
+			if n.Seq > 0 {
+				p.Number = &Result{Entry: n.Entry, Seq: n.Seq, Winner: n.Winner}
+			}
+			return p, nil
+		}
+	}
+	return p, err
 }
 
 // PlaceOf says where one of the site's own subjects stands, as Place does.

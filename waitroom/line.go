@@ -83,6 +83,7 @@ type Line struct {
 	joins  *batcher[EventID, joinCall, placeReply]
 	places *batcher[EventID, placeCall, placeReply]
 	issues *batcher[issueKey, joinCall, placeReply]
+	queues *batcher[EventID, enqueueCall, placeReply]
 
 	mu sync.Mutex // guards the fields below
 	// seen is the highest sequence this process was ever told of, by event. A store
@@ -126,6 +127,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 	l.joins = newBatcher(cfg.Batch, cfg.Queue, l.sendJoins)
 	l.places = newBatcher(cfg.Batch, cfg.Queue, l.sendPlaces)
 	l.issues = newBatcher(cfg.Batch, cfg.Queue, l.sendIssues)
+	l.queues = newBatcher(cfg.Batch, cfg.Queue, l.sendEnqueues)
 	return l, nil
 }
 

@@ -91,6 +91,10 @@ var (
 // a refusal at once.
 const ModeInstant = "instant"
 
+// ModeBuffered is the mode of an event that gives each person a number, later and in
+// the order of their asking.
+const ModeBuffered = "buffered"
+
 const returnsUnused = "unused"
 
 const (
@@ -107,7 +111,7 @@ func (s Settings) faults() []FieldError {
 	}
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
-	d.choice("mode", s.Mode, []string{"queue", ModeInstant}, []string{"buffered"})
+	d.choice("mode", s.Mode, []string{"queue", ModeInstant, ModeBuffered}, nil)
 	d.choice("order", s.Order, []string{"fifo"}, []string{"draw"})
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
 	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
@@ -143,6 +147,21 @@ func (s Settings) quotaFaults(d *decoder) {
 	d.choice("quota.returns", s.Quota.Returns, []string{returnsUnused, "never"}, nil)
 	if s.Mode == ModeInstant && s.stock() == 0 {
 		d.fault("tickets.kind", "mode instant needs a stock to make its quota of")
+	}
+	if s.Mode != ModeBuffered && len(s.Winners) > 0 {
+		d.fault("winners", "are for mode buffered")
+	}
+	if s.Mode != ModeBuffered && s.AtOnce {
+		d.fault("at_once", "is for mode buffered")
+	}
+	for i, n := range s.Winners {
+		at := fmt.Sprintf("winners[%d]", i)
+		if n < 1 || n > 1_000_000_000 {
+			d.fault(at, "must be 1 to 1000000000")
+		}
+		if slices.Contains(s.Winners[:i], n) {
+			d.fault(at, "is there twice")
+		}
 	}
 	if s.Mode != ModeInstant && s.Durable {
 		d.fault("durable", "is for mode instant")

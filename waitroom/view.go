@@ -39,6 +39,12 @@ type Listener interface {
 	Changed(Event)
 }
 
+// NumberedListener is a Listener that wants to hear of people who have their numbers,
+// in mode buffered.
+type NumberedListener interface {
+	Numbered(EventID, []Result)
+}
+
 // ReasonDeleted is the reason of the last that a Listener hears of an event.
 const ReasonDeleted = "deleted"
 

@@ -21,6 +21,7 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	r := &f.reader
 	var granted []Grant
 	var departed []Departure
+	var numbered []Result
 	var ended []End
 	whole := true
 	for _, msg := range msgs {
@@ -51,6 +52,7 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 		granted = append(granted, rec.granted...)
 		departed = append(departed, rec.departed...)
 		ended = append(ended, rec.ended...)
+		numbered = append(numbered, rec.numbered...)
 	}
 	if r.dirty && len(granted) > 0 {
 		_ = f.refresh(ctx) // it is still due if it fails, and nobody waits for it to hear of a turn
@@ -63,6 +65,9 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	}
 	if lis, ok := f.lis.(EndedListener); ok && len(ended) > 0 {
 		lis.Ended(f.id, ended)
+	}
+	if lis, ok := f.lis.(NumberedListener); ok && len(numbered) > 0 {
+		lis.Numbered(f.id, numbered)
 	}
 	return whole
 }

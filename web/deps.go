@@ -26,6 +26,8 @@ type Line interface {
 	Complete(ctx context.Context, event waitroom.EventID, jti string) error
 	Use(ctx context.Context, event waitroom.EventID, jti, id string) error
 	Issue(ctx context.Context, req waitroom.IssueRequest) (waitroom.Issued, error)
+	Enqueue(ctx context.Context, req waitroom.EnqueueRequest) (waitroom.Numbering, error)
+	Numbering(ctx context.Context, req waitroom.JoinRequest) (waitroom.Numbering, error)
 }
 
 // Operations are what operators do with events.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -50,6 +51,7 @@ type fakeLine struct {
 	leave    func(waitroom.EntryID) error
 	enter    func(waitroom.Pass) (waitroom.Grant, error)
 	complete func(jti string) error
+	number   int64
 	use      func(jti, id string) error
 	issue    func(waitroom.IssueRequest) (waitroom.Issued, error)
 	down     error // what ping answers
@@ -128,6 +130,14 @@ func (l *fakeLine) Issue(_ context.Context, r waitroom.IssueRequest) (waitroom.I
 	p := annsPlace(r.Event)
 	p.State, p.Grant, p.Created = waitroom.EntryAdmitted, annsGrant(r.Event), r.Receipt == ""
 	return waitroom.Issued{Place: p, Rank: 7}, nil
+}
+
+func (l *fakeLine) Enqueue(_ context.Context, r waitroom.EnqueueRequest) (waitroom.Numbering, error) {
+	return waitroom.Numbering{Event: r.Event, Entry: ann, RequestID: cmp.Or(r.RequestID, "made"), Receipt: goodReceipt}, nil
+}
+
+func (l *fakeLine) Numbering(_ context.Context, r waitroom.JoinRequest) (waitroom.Numbering, error) {
+	return waitroom.Numbering{Event: r.Event, Entry: ann, RequestID: "made", Receipt: r.Receipt, Seq: l.number, Winner: l.number == 3}, nil
 }
 
 func (l *fakeLine) Complete(_ context.Context, _ waitroom.EventID, jti string) error {

@@ -137,8 +137,12 @@ func (s *Server) join(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.modeIs(c.Request().Context(), id, modeQueue); err != nil {
-		return err
+	switch ev, err := s.deps.View.Event(c.Request().Context(), id); {
+	case err != nil: // the store's own answer follows
+	case ev.Mode == waitroom.ModeInstant:
+		return waitroom.ErrWrongMode
+	case ev.Mode == waitroom.ModeBuffered:
+		return s.enqueue(c, ev, req)
 	}
 	place, err := s.deps.Line.Join(c.Request().Context(), req)
 	if err != nil {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
-
-// modeQueue is the mode of an event that has a line to join.
-const modeQueue = "queue"
 
 // issuedBody is the answer to whoever has a token.
 type issuedBody struct {
@@ -94,14 +90,4 @@ func askAgainLater(ev waitroom.Event, err error) error {
 		return After(err, min(max(ev.OpensAt.Sub(ev.Now), time.Second), time.Hour)) // schedules change
 	}
 	return err
-}
-
-// modeIs refuses a call of another mode. An event that is not in view is left to
-// the store.
-func (s *Server) modeIs(ctx context.Context, id waitroom.EventID, mode string) error {
-	ev, err := s.deps.View.Event(ctx, id)
-	if err == nil && ev.Mode != "" && ev.Mode != mode {
-		return waitroom.ErrWrongMode
-	}
-	return nil // or an error, which the store's own answer follows
 }

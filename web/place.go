@@ -25,6 +25,9 @@ func (s *Server) me(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if ev, err := s.deps.View.Event(c.Request().Context(), id); err == nil && ev.Mode == waitroom.ModeBuffered {
+		return s.numbering(c, id)
+	}
 	place, err := s.placeOf(c, id)
 	if err != nil {
 		return err

@@ -38,6 +38,9 @@ func (e *ears) Departed(id waitroom.EventID, gone []waitroom.Departure) { e.hub.
 // Ended hands on.
 func (e *ears) Ended(id waitroom.EventID, ends []waitroom.End) { e.hub.Ended(id, ends) }
 
+// Numbered hands on.
+func (e *ears) Numbered(id waitroom.EventID, results []waitroom.Result) { e.hub.Numbered(id, results) }
+
 // Forgotten hands on.
 func (e *ears) Forgotten(id waitroom.EventID) { e.hub.Forgotten(id) }
 

@@ -79,7 +79,7 @@ func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) 
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
-		s.openStore, s.openKeys, s.openBroker, s.buildTickets, s.buildLine, s.buildAdmission, s.buildIssuing,
+		s.openStore, s.openKeys, s.openBroker, s.buildTickets, s.buildLine, s.buildAdmission, s.buildIssuing, s.buildNumbering,
 		func(ctx context.Context) error { return s.plant(ctx, b.plan) },
 		func(context.Context) error { return s.buildWeb(b.listener) }, //nolint:contextcheck // handlers have their requests' contexts
 	} {

@@ -161,9 +161,9 @@ end
 
 -- tell writes what happened as one record of the feed, and nothing if nothing did.
 local function tell()
-  if not (V or F.g or F.d or F.r or F.x) then return end
+  if not (V or F.g or F.d or F.r or F.x or F.n) then return end
   local args = {'XADD', FEED, 'MAXLEN', '~', FEED_LENGTH, '*', 'b', int(E.base), 'm', int(E.now)}
-  for _, list in ipairs({'g', 'd', 'r', 'x'}) do
+  for _, list in ipairs({'g', 'd', 'r', 'x', 'n'}) do
     if F[list] then
       args[#args + 1] = list
       args[#args + 1] = table.concat(F[list], '\n')

@@ -116,6 +116,9 @@ func (s *shard) placed(p *person, place waitroom.Place) {
 	switch place.State {
 	case waitroom.EntryWaiting, waitroom.EntryLobby:
 		p.state, p.turn = place.State, nil
+		if place.Number != nil { // decided before the socket was there
+			s.numbered(p.room, []waitroom.Result{*place.Number})
+		}
 		for c := p.tabs; c != nil; c = c.next {
 			if p.shown == 0 {
 				s.wheel.plan(c, 1) // the view hears of it within a tick

@@ -53,6 +53,7 @@ var (
 	_ waitroom.Listener          = (*Hub)(nil)
 	_ waitroom.ForgottenListener = (*Hub)(nil)
 	_ waitroom.EndedListener     = (*Hub)(nil)
+	_ waitroom.NumberedListener  = (*Hub)(nil)
 )
 
 // New returns a hub that serves once Run runs. It returns every fault of cfg.
@@ -320,6 +321,25 @@ func (h *Hub) Ended(event waitroom.EventID, ends []waitroom.End) {
 	for i, part := range parts {
 		if len(part) > 0 {
 			h.shards[i].notify(news{kind: newsEnded, room: r, ended: part})
+		}
+	}
+}
+
+// Numbered implements waitroom.NumberedListener: whoever has a number is told it. It
+// does not block. Who misses it asks, and is answered the same.
+func (h *Hub) Numbered(event waitroom.EventID, results []waitroom.Result) {
+	r := h.rooms.get(event)
+	if r == nil {
+		return
+	}
+	parts := make([][]waitroom.Result, len(h.shards))
+	for _, n := range results {
+		i := h.shardOf(n.Entry).index
+		parts[i] = append(parts[i], n)
+	}
+	for i, part := range parts {
+		if len(part) > 0 {
+			h.shards[i].notify(news{kind: newsNumbered, room: r, numbers: part})
 		}
 	}
 }

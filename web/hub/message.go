@@ -91,6 +91,14 @@ func appendReservation(b []byte, o ticket.Outcome) []byte {
 	return append(b, '}')
 }
 
+func appendResult(b []byte, n waitroom.Result) []byte {
+	b = append(b, `{"type":"result","seq":`...)
+	b = strconv.AppendInt(b, n.Seq, 10)
+	b = append(b, `,"winner":`...)
+	b = strconv.AppendBool(b, n.Winner)
+	return append(b, '}')
+}
+
 // appendEnded says that a place or a turn is over: left, expired, blocked or
 // completed. On a WebSocket the close code says the same; server-sent events have
 // no close code, so this message is how they learn it.

@@ -277,6 +277,27 @@ func (s *shard) outcome(r *room, o ticket.Outcome) {
 	}
 }
 
+// numbered tells people their numbers.
+func (s *shard) numbered(r *room, results []waitroom.Result) {
+	ps := s.rooms[r]
+	if ps == nil {
+		return
+	}
+	for _, n := range results {
+		p := ps.byEntry[n.Entry]
+		if p == nil {
+			continue
+		}
+		s.tmp = appendResult(s.tmp[:0], n)
+		for c := p.tabs; c != nil; {
+			next := c.next
+			s.enqueue(c, appendFrame(nil, c.sse, s.tmp))
+			s.flush(c)
+			c = next
+		}
+	}
+}
+
 // noticed has everybody of the room told its notice, a few at a time.
 func (s *shard) noticed(r *room) {
 	gone := r.said.Load().gone

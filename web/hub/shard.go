@@ -62,6 +62,7 @@ type news struct {
 	grants  []waitroom.Grant
 	gone    []waitroom.Departure
 	ended   []waitroom.End
+	numbers []waitroom.Result
 	outcome ticket.Outcome
 	client  *client
 	hello   identity
@@ -76,6 +77,7 @@ const (
 	newsDeparted
 	newsEnded
 	newsOutcome
+	newsNumbered
 	newsNotice  // the room's notice changed
 	newsMoved   // a client comes over from another shard
 	newsPost    // a post for a client that came over
@@ -138,7 +140,7 @@ func newShard(h *Hub, index int) *shard {
 // dropped: there is no more of it than the sockets and their readers' allowance.
 func (s *shard) notify(n news) bool {
 	s.mu.Lock()
-	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsEnded || n.kind == newsOutcome)
+	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsEnded || n.kind == newsOutcome || n.kind == newsNumbered)
 	if !full {
 		s.inbox = append(s.inbox, n)
 	}
@@ -235,6 +237,8 @@ func (s *shard) read() {
 			s.ended(n.room, n.ended)
 		case newsOutcome:
 			s.outcome(n.room, n.outcome)
+		case newsNumbered:
+			s.numbered(n.room, n.numbers)
 		case newsNotice:
 			s.noticed(n.room)
 		case newsMoved:

@@ -1,0 +1,222 @@
+package waitroom
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// EnqueueRequest asks for a number of an event with mode buffered.
+type EnqueueRequest struct {
+	JoinRequest
+	// RequestID is the caller's idempotency key; the same one is one person and one
+	// number. Empty: one is made.
+	RequestID string
+}
+
+// Numbering is where somebody's request for a number stands.
+type Numbering struct {
+	Event     EventID
+	Entry     EntryID
+	RequestID string
+	// Receipt is the signed place token: who asked, and nothing of when.
+	Receipt string
+	// Seq is the number, from 1 on; 0 while it is not known.
+	Seq int64
+	// Winner is true for a number of the event's winners.
+	Winner bool
+}
+
+// Result is somebody's number, as every node is told of it.
+type Result struct {
+	Entry  EntryID
+	Seq    int64
+	Winner bool
+}
+
+// QueuedRequest is a request that waits to be numbered.
+type QueuedRequest struct {
+	Record  string // of the queue, for Numbered
+	Entry   EntryID
+	Request string
+	Subject string // the site's own sub, or the entry's id
+}
+
+// mostQueued bounds the requests of an event that wait for a number: about 150 bytes
+// of the store each. At the bound new ones are refused with ErrBusy.
+const mostQueued = 1_000_000
+
+// enqueueCall is one person's part of an enqueue batch.
+type enqueueCall struct {
+	entry            EntryID
+	request, subject string
+}
+
+// Enqueue puts a request for a number into the queue, or finds the one that the
+// person has. Calls at the same time go to the store together. Errors: ErrWrongMode,
+// ErrNoEvent, ErrNotOpen, ErrClosed, ErrBlocked, ErrBusy, ErrUnavailable.
+func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, error) {
+	c := enqueueCall{request: req.RequestID, subject: "-"}
+	if c.request == "" {
+		c.request = newID()
+	}
+	who := l.whoJoins(req.JoinRequest)
+	if who.fresh && req.RequestID != "" { // a client without cookies that asks again is the same person
+		who.entry = l.entryOf(req.Event, "request\x00"+req.RequestID)
+	}
+	c.entry = who.entry
+	if who.subject != "" {
+		c.subject = base64.RawURLEncoding.EncodeToString([]byte(who.subject))
+	}
+	r, err := l.queues.do(ctx, req.Event, c)
+	if err != nil {
+		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
+	}
+	n, err := parseNumbering(req.Event, c.entry, r)
+	if err != nil {
+		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
+	}
+	n.Receipt = l.signer.sign(receipt{Event: req.Event, Entry: c.entry, Mobile: who.mobile})
+	return n, nil
+}
+
+// numbering are the keys that both scripts take.
+func (k keys) numbering(e EventID) []string { return []string{k.asks(e), k.queue(e), k.numbers(e)} }
+
+// sendEnqueues is the one caller of enqueue.lua.
+func (l *Line) sendEnqueues(ctx context.Context, event EventID, calls []enqueueCall) ([]placeReply, error) {
+	args := make([]any, 0, 1+3*len(calls))
+	args = append(args, mostQueued)
+	for _, c := range calls {
+		args = append(args, string(c.entry), c.request, c.subject)
+	}
+	r, err := l.call(ctx, scriptEnqueue, event, l.keys.numbering(event), args...)
+	if err != nil {
+		return nil, err
+	}
+	if r.outcome == outcomeWrongMode {
+		return nil, ErrWrongMode
+	}
+	return placeReplies(r, len(calls))
+}
+
+// parseNumbering reads one answer of enqueue.lua.
+func parseNumbering(event EventID, entry EntryID, r placeReply) (Numbering, error) {
+	f := strings.Split(string(r), " ")
+	n := Numbering{Event: event, Entry: entry}
+	switch {
+	case f[0] == "full":
+		return n, fmt.Errorf("%d requests wait for a number: %w", mostQueued, ErrBusy)
+	case f[0] == "q" && len(f) == 2:
+		n.RequestID = f[1]
+		return n, nil
+	case f[0] == "n" && len(f) == 4:
+		n.RequestID = f[1]
+		return n, n.read(f[2] + " " + f[3])
+	}
+	_, err := parsePlace(event, entry, r)
+	if err == nil {
+		err = unavailable(fmt.Errorf("%w: %q", errReply, string(r)))
+	}
+	return n, err
+}
+
+// read takes "seq winner" in.
+func (n *Numbering) read(text string) error {
+	seq, winner, _ := strings.Cut(text, " ")
+	v, err := numbers(seq)
+	if err != nil {
+		return err
+	}
+	n.Seq, n.Winner = v[0], winner == "1"
+	return nil
+}
+
+// Numbering says where somebody's request stands, by receipt or by subject. Errors:
+// ErrTokenInvalid, ErrWrongEvent, ErrNoEntry (nothing was asked for), ErrUnavailable.
+func (l *Line) Numbering(ctx context.Context, req JoinRequest) (Numbering, error) {
+	n := Numbering{Event: req.Event, Receipt: req.Receipt}
+	if req.Subject != "" {
+		n.Entry = l.entryOf(req.Event, req.Subject)
+	} else {
+		rc, err := l.readReceipt(req.Event, req.Receipt)
+		if err != nil {
+			return n, fmt.Errorf("number: %w", err)
+		}
+		n.Entry = rc.Entry
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	pipe := l.rdb.Pipeline()
+	asked := pipe.HGet(ctx, l.keys.asks(req.Event), string(n.Entry))
+	number := pipe.HGet(ctx, l.keys.numbers(req.Event), string(n.Entry))
+	_, _ = pipe.Exec(ctx) // each says its own error
+	var err error
+	if n.RequestID, err = asked.Result(); err != nil {
+		if err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped
+			return n, fmt.Errorf("number: %w", ErrNoEntry)
+		}
+		return n, fmt.Errorf("number: %w", unavailable(err))
+	}
+	text, err := number.Result()
+	switch {
+	case err == redis.Nil: //nolint:errorlint // as above
+		return n, nil
+	case err != nil:
+		return n, fmt.Errorf("number: %w", unavailable(err))
+	}
+	return n, n.read(text)
+}
+
+// Queued are the first requests of an event's queue, in the order of arrival; they
+// stay until Numbered. Errors: ErrUnavailable.
+func (l *Line) Queued(ctx context.Context, event EventID, limit int) ([]QueuedRequest, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	msgs, err := l.rdb.XRangeN(ctx, l.keys.queue(event), "-", "+", int64(limit)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("queue of %s: %w", event, unavailable(err))
+	}
+	qs := make([]QueuedRequest, len(msgs))
+	for i, m := range msgs {
+		text := func(name string) string { s, _ := m.Values[name].(string); return s }
+		qs[i] = QueuedRequest{Record: m.ID, Entry: EntryID(text("e")), Request: text("r"), Subject: text("e")}
+		if s := text("s"); s != "-" {
+			b, err := base64.RawURLEncoding.DecodeString(s)
+			if err != nil {
+				return nil, fmt.Errorf("queue of %s: subject: %w", event, unavailable(err))
+			}
+			qs[i].Subject = string(b)
+		}
+	}
+	return qs, nil
+}
+
+// NumberedRequest is a request of the queue with its number.
+type NumberedRequest struct {
+	Record string
+	Result
+}
+
+// Numbered takes requests out of the queue and tells their people. Harmless if
+// repeated. Errors: ErrNoEvent, ErrUnavailable.
+func (l *Line) Numbered(ctx context.Context, event EventID, done []NumberedRequest) error {
+	if len(done) == 0 {
+		return nil
+	}
+	args := make([]any, 0, 4*len(done))
+	for _, d := range done {
+		winner := "0"
+		if d.Winner {
+			winner = "1"
+		}
+		args = append(args, d.Record, string(d.Entry), d.Seq, winner)
+	}
+	if _, err := l.call(ctx, scriptNumbered, event, l.keys.numbering(event), args...); err != nil {
+		return fmt.Errorf("numbered in %s: %w", event, err)
+	}
+	return nil
+}

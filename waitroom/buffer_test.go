@@ -1,0 +1,105 @@
+package waitroom
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
+)
+
+// buffered makes an open event e whose people are numbered.
+func buffered(tb testing.TB, l *Line) {
+	tb.Helper()
+	open(tb, l, func(s *Settings) { s.Mode, s.Winners = "buffered", []int64{2} })
+}
+
+func enqueue(tb testing.TB, l *Line, receipt, request string) Numbering {
+	tb.Helper()
+	n, err := l.Enqueue(tb.Context(), EnqueueRequest{JoinRequest: JoinRequest{Event: "e", Receipt: receipt}, RequestID: request})
+	require.NoError(tb, err)
+	return n
+}
+
+// Promise 12: one request a person, in the order of arrival, and the number is told.
+func TestPromise12Queue(t *testing.T) {
+	t.Parallel()
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := testLine(t, start(t))
+			ctx := t.Context()
+			buffered(t, l)
+			a, b := enqueue(t, l, "", "key-a"), enqueue(t, l, "", "")
+			require.Equal(t, "key-a", a.RequestID)
+			require.NotEmpty(t, b.RequestID)
+			require.Zero(t, a.Seq)
+			require.Equal(t, "key-a", enqueue(t, l, a.Receipt, "another key").RequestID, "one request a person")
+			require.Equal(t, a.Entry, enqueue(t, l, "", "key-a").Entry, "a client without cookies that asks again")
+			p, err := l.Place(ctx, "e", a.Receipt)
+			require.NoError(t, err)
+			require.Equal(t, EntryLobby, p.State)
+
+			q, err := l.Queued(ctx, "e", 10)
+			require.NoError(t, err)
+			require.Len(t, q, 2)
+			require.Equal(t, QueuedRequest{Record: q[0].Record, Entry: a.Entry, Request: "key-a", Subject: string(a.Entry)}, q[0])
+			require.Equal(t, b.Entry, q[1].Entry)
+			done := []NumberedRequest{
+				{Record: q[0].Record, Result: Result{Entry: a.Entry, Seq: 1}},
+				{Record: q[1].Record, Result: Result{Entry: b.Entry, Seq: 2, Winner: true}},
+			}
+			for range 2 { // harmless when repeated
+				require.NoError(t, l.Numbered(ctx, "e", done))
+			}
+			n, err := l.Numbering(ctx, JoinRequest{Event: "e", Receipt: b.Receipt})
+			require.NoError(t, err)
+			require.EqualValues(t, 2, n.Seq)
+			require.True(t, n.Winner)
+			again := enqueue(t, l, a.Receipt, "")
+			require.EqualValues(t, 1, again.Seq)
+			require.False(t, again.Winner)
+			q, err = l.Queued(ctx, "e", 10)
+			require.NoError(t, err)
+			require.Empty(t, q)
+
+			_, err = l.Patch(ctx, "e", []byte(`{"state":"closed"}`), "op")
+			require.NoError(t, err)
+			_, err = l.Enqueue(ctx, EnqueueRequest{JoinRequest: JoinRequest{Event: "e"}})
+			require.ErrorIs(t, err, ErrClosed)
+			require.EqualValues(t, 1, enqueue(t, l, a.Receipt, "").Seq, "whoever has a number hears it in any state")
+			_, err = l.Numbering(ctx, JoinRequest{Event: "e", Subject: "nobody"})
+			require.ErrorIs(t, err, ErrNoEntry)
+		})
+	}
+}
+
+// Promise 12: sent again, a request waits once.
+func TestPromise12SentAgain(t *testing.T) {
+	t.Parallel()
+	p, l, direct := flaky(t, 10*time.Second)
+	buffered(t, direct)
+	lose(t, p, redistest.Fault{Cut: true}, 1, func() error {
+		_, err := l.Enqueue(t.Context(), EnqueueRequest{JoinRequest: JoinRequest{Event: "e"}})
+		return err
+	})
+	q, err := direct.Queued(t.Context(), "e", 10)
+	require.NoError(t, err)
+	require.Len(t, q, 1)
+}
+
+func TestParseNumberingAndFeed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[placeReply]error{"b": ErrBlocked, "not_open": ErrNotOpen, "full": ErrBusy, "n x": ErrUnavailable, "": ErrUnavailable, "w 1": ErrUnavailable} {
+		_, err := parseNumbering("e", "x", text)
+		require.ErrorIs(t, err, want, text)
+	}
+	r, err := parseFeed("e", map[string]any{"b": "0", "m": "1", "n": "entry 1000 1\nother 1001 0"})
+	require.NoError(t, err)
+	require.Equal(t, []Result{{"entry", 1000, true}, {"other", 1001, false}}, r.numbered)
+	for _, bad := range []string{"entry", "entry 0 1", "en try 1 0", "entry x 1"} {
+		_, err := parseFeed("e", map[string]any{"b": "0", "m": "1", "n": bad})
+		require.ErrorIs(t, err, errFeed, bad)
+	}
+}

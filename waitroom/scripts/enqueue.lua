@@ -1,0 +1,51 @@
+-- enqueue: people ask for a number of an event in mode buffered. They are numbered
+-- later, in the order of this queue.
+-- KEYS: as common.lua says, then 15 asks, 16 queue, 17 numbers (keys.go says what each is)
+-- ARGV: 1 the most that may wait; then three for each: entry, request id, subject
+--   (base64url, or "-")
+-- Reply: {"ok", answer, …}, one for each, in order:
+--   "q request"               waits to be numbered
+--   "n request seq winner"    has its number
+--   "not_open", "closed", "b", "full"
+--   {"wrong_mode"}, {"no_event"}
+-- Sent again: whoever waits already waits once.
+if not load() then return {'no_event'} end
+if E.mode ~= 'buffered' then
+  tell()
+  return {'wrong_mode'}
+end
+local ASKS, QUEUE, NUMBERS = KEYS[15], KEYS[16], KEYS[17]
+local most, waiting = tonumber(ARGV[1]), nil
+local refusal
+if E.state == 'draining' or E.state == 'closed' then
+  refusal = 'closed'
+elseif E.state ~= 'open' then
+  refusal = 'not_open'
+end
+local reply = {'ok'}
+for i = 2, #ARGV, 3 do
+  local entry, request, subject = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local asked = call('HGET', ASKS, entry)
+  local answer
+  if call('SISMEMBER', BLOCKED, entry) == 1 then
+    answer = 'b'
+  elseif asked then
+    local number = call('HGET', NUMBERS, entry)
+    answer = number and ('n ' .. asked .. ' ' .. number) or ('q ' .. asked)
+  elseif refusal then
+    answer = refusal
+  else
+    waiting = waiting or call('XLEN', QUEUE)
+    if waiting >= most then
+      answer = 'full'
+    else
+      waiting = waiting + 1
+      call('XADD', QUEUE, '*', 'e', entry, 'r', request, 's', subject)
+      call('HSET', ASKS, entry, request)
+      answer = 'q ' .. request
+    end
+  end
+  reply[#reply + 1] = answer
+end
+tell()
+return reply
