@@ -3,6 +3,7 @@ package waitroom
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -156,14 +157,14 @@ func (l *Line) Numbering(ctx context.Context, req JoinRequest) (Numbering, error
 	_, _ = pipe.Exec(ctx) // each says its own error
 	var err error
 	if n.RequestID, err = asked.Result(); err != nil {
-		if err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped
+		if errors.Is(err, redis.Nil) {
 			return n, fmt.Errorf("number: %w", ErrNoEntry)
 		}
 		return n, fmt.Errorf("number: %w", unavailable(err))
 	}
 	text, err := number.Result()
 	switch {
-	case err == redis.Nil: //nolint:errorlint // as above
+	case errors.Is(err, redis.Nil):
 		return n, nil
 	case err != nil:
 		return n, fmt.Errorf("number: %w", unavailable(err))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -25,9 +26,7 @@ func TestBufferedNumberingExactWinner(t *testing.T) {
 			id = "at-once"
 		}
 		set := facts{"mode": "buffered", "winners": []int{100}}
-		for k, v := range mode {
-			set[k] = v
-		}
+		maps.Copy(set, mode)
 		b.create(id, set)
 		until(t, 10*time.Second, "both know the event", func() bool {
 			status, _, _ := call(t, http.MethodGet, a.url+"/v1/events/"+id, nil, nil)
