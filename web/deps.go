@@ -119,6 +119,9 @@ type Deps struct {
 	Passes     Passes
 	// Tickets may be nil on a node that sells nothing; its calls are then unknown routes.
 	Tickets Tickets
+	// Webhooks take what payment providers tell by themselves, by provider: a signature
+	// and the body that it signs. Empty on a node that does not pay.
+	Webhooks map[string]func(ctx context.Context, signature string, body []byte) error
 	// Books may be nil on a node without the database; its call is then an unknown route.
 	Books Books
 	Load  Load

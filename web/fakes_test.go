@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -302,6 +303,16 @@ func (fakeBooks) Books(_ context.Context, event waitroom.EventID) (ticket.Books,
 
 func (fakeBooks) Replay(context.Context, waitroom.EventID) (int, error) { return 3, nil }
 
+// fakeWebhooks take what is signed "good".
+var fakeWebhooks = map[string]func(context.Context, string, []byte) error{
+	"stripe": func(_ context.Context, signature string, body []byte) error {
+		if signature != "good" || string(body) != `{"type":"x"}` {
+			return fmt.Errorf("webhook: %w", waitroom.ErrTokenInvalid)
+		}
+		return nil
+	},
+}
+
 type fakeHub struct{}
 
 func (fakeHub) ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string) {
@@ -359,7 +370,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 		OperatorToken: testOperator, SiteKey: testSite, Identity: identity.Config{Secret: strings.Repeat("k", 32)},
 	}
 	deps := Deps{
-		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Load: r.load, Hub: fakeHub{},
+		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Webhooks: fakeWebhooks, Load: r.load, Hub: fakeHub{},
 		Sample:       func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
 		AdmissionLog: fakeAdmissionLog{}, Pages: testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
 	}

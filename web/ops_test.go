@@ -198,3 +198,15 @@ func TestAnEventThatSellsNothingHasNoMap(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, r.do(t, ops.by("DELETE").at("/v1/ops/events/demo")).Code)
 	require.Equal(t, []string{"demo"}, r.tickets.removed)
 }
+
+func TestPaymentWebhooks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	send := func(provider, signature string) int {
+		c := call{method: "POST", path: "/v1/payments/webhooks/" + provider}.with("Stripe-Signature", signature)
+		return r.do(t, c.saying(`{"type":"x"}`)).Code
+	}
+	require.Equal(t, http.StatusOK, send("stripe", "good"))
+	require.Equal(t, http.StatusUnauthorized, send("stripe", "bad"))
+	require.Equal(t, http.StatusNotFound, send("other", "good"))
+}

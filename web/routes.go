@@ -66,6 +66,10 @@ func (s *Server) routes(e *echo.Echo) {
 		e.POST("/v1/events/:event/reservations/:id/payment", s.limited(limit.Booking, s.pay))
 	}
 
+	if len(s.deps.Webhooks) > 0 {
+		e.POST("/v1/payments/webhooks/:provider", s.webhook)
+	}
+
 	// Operators.
 	get("/v1/ops/events", s.opsEvents, s.operator)
 	e.POST("/v1/ops/events", s.opsCreate, s.operator)

@@ -3,9 +3,11 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,4 +137,41 @@ func TestUnreachableProviderIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := startInstance(t, "--payments", "http://127.0.0.1:1")
 	require.Contains(t, s.logs(), "payment provider does not answer")
+}
+
+// A sandbox that answers twice tells the second time by a signed webhook, which
+// changes nothing; one that is signed otherwise is refused.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	secret := "whsec-of-this-test"
+	box := startProcess(t, []string{"WAITROOM_WEBHOOK_SECRET=" + secret}, "sandbox", "--addr", "127.0.0.1:0", "--log-format", "json",
+		"--webhook", "http://127.0.0.1:"+port+"/v1/payments/webhooks/sandbox")
+	s := startInstance(t, "--addr", "127.0.0.1:"+port, "--payments", box.url, "--webhook-secret", secret)
+	s.create("hall", hall(nil))
+	b := newBuyer(t, s, "hall")
+	id := b.held(s, map[string]any{"quantity": 2})
+	status, _, _ := b.pay(s, id, "pay", "twice")
+	require.Equal(t, http.StatusAccepted, status)
+	b.becomes(s, id, "paid")
+	until(t, 10*time.Second, "the webhook is taken", func() bool { return strings.Contains(box.logs(), "webhook taken") })
+	s.audited("hall")
+	body := map[string]any{"type": "charge.answered"}
+	status, _, refused := call(t, http.MethodPost, s.url+"/v1/payments/webhooks/sandbox", body, map[string]string{"Stripe-Signature": "t=1,v1=00"})
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.Equal(t, "token_invalid", refused["code"])
+	status, _, _ = call(t, http.MethodPost, s.url+"/v1/payments/webhooks/stripe", body, nil)
+	require.Equal(t, http.StatusNotFound, status)
+	require.NotContains(t, s.logs(), secret)
+}
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return port
 }

@@ -38,6 +38,8 @@ type serveConfig struct {
 	Identity      identity.Config // how the site signs its own JWTs
 	Broker        string          // URL of the outbox's broker; empty: streams in the line's store
 	Payments      string          // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
+	PaymentsKey   string          // the provider's secret key, or file:PATH
+	WebhookSecret string          // what the provider signs its webhooks with, or file:PATH
 	Retention     time.Duration   // how long answers are kept under their idempotency keys
 	LoadURL       string          // a Prometheus-compatible server that knows how busy the site is
 	LoadQuery     string          // the PromQL expression of that, 0 to 1
@@ -80,7 +82,9 @@ var settings = []setting{
 	{"identity-audience", "", "`AUD` that the site's JWTs must name (default: any)"},
 	{"identity-leeway", "5s", "how far the site's clock may be from ours"},
 	{"broker", "", "`URL` of the broker for what is sold: redis://, nats://, kafka:// (default: streams in --redis)"},
-	{"payments", "", "`URL` of a payment provider that waitroom sandbox serves (default: one in the process)"},
+	{"payments", "", "`URL` of the payment provider: stripe://api.stripe.com, or http:// of a waitroom sandbox (default: one in the process)"},
+	{"payments-key", "", "secret `KEY` of the payment provider, or file:PATH (better in the environment)"},
+	{"webhook-secret", "", "`SECRET` that the payment provider signs its webhooks with, or file:PATH (better in the environment)"},
 	{"retention", "24h", "`DURATION` for which answers are kept under their idempotency keys, 1m to 8760h"},
 	{"load-prometheus", "", "`URL` of a Prometheus-compatible server that knows how busy the site is"},
 	{"load-query", "", "`PROMQL` that gives the load, 0 to 1: one sample, or one with a label event for each event"},
@@ -205,7 +209,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Proxies: list(k.String("proxies")),
 		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
 		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
-		Broker: k.String("broker"), Payments: k.String("payments"), Retention: k.Duration("retention"),
+		Broker: k.String("broker"), Payments: k.String("payments"), PaymentsKey: k.String("payments-key"), WebhookSecret: k.String("webhook-secret"), Retention: k.Duration("retention"),
 		Identity: identity.Config{
 			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),
 			Issuer: k.String("identity-issuer"), Audience: k.String("identity-audience"), Leeway: leeway,
@@ -223,7 +227,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		checkURL("database", c.Database, "postgres", "postgresql"),
 		checkURL("broker", c.Broker, brokerSchemes...),
 		checkOrigin("public-url", c.PublicURL),
-		checkOrigin("payments", c.Payments),
+		checkPayments(c),
 		checkRetention(k.String("retention")),
 		checkPath("keys", c.Keys),
 		checkPath("events", c.Events),

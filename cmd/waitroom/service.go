@@ -54,6 +54,7 @@ type service struct {
 	db         *ticket.DB
 	store      *ticket.Store
 	broker     broker
+	webhooks   map[string]func(ctx context.Context, signature string, body []byte) error // by provider
 
 	inWork atomic.Int64 // requests that the HTTP side works on
 
@@ -313,6 +314,7 @@ func (s *service) buildWeb(listener net.Listener) error {
 		deps.Tickets = s.store
 		deps.Ready = append(deps.Ready, web.Check{Name: "database", Ping: s.store.Ping})
 	}
+	deps.Webhooks = s.webhooks
 	if s.store != nil {
 		log, err := s.broker.log()
 		if err != nil {

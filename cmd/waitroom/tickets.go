@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/ticket/pay"
@@ -69,6 +65,9 @@ func (s *service) buildWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.takeWebhooks(worker); err != nil {
+		return err
+	}
 	consume, err := s.broker.consumer(paymentGroup, ticket.TopicPaymentRequested, worker.Handle)
 	if err != nil {
 		return err
@@ -76,35 +75,6 @@ func (s *service) buildWorker(ctx context.Context) error {
 	s.back = append(s.back, carrier.Run, worker.Run, consume)
 	return nil
 }
-
-// provider is who takes the money: a sandbox, in this process or served by
-// `waitroom sandbox`.
-func (s *service) provider(ctx context.Context) (pay.Provider, error) {
-	if s.cfg.Payments == "" {
-		s.log.Warn("payments go to a sandbox in this process: no money moves")
-		return pay.NewSandbox(pay.SandboxConfig{}), nil
-	}
-	client, err := pay.NewClient(pay.ClientConfig{URL: s.cfg.Payments})
-	if err != nil {
-		return nil, usage(err)
-	}
-	s.closers = append(s.closers, func() error { client.Close(); return nil })
-	s.probe(ctx, client)
-	return client, nil
-}
-
-// probe warns of a provider that does not answer: payments wait for it, or are
-// cancelled, as their events say.
-func (s *service) probe(ctx context.Context, provider pay.Provider) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	if _, err := provider.Find(ctx, "start-"+s.node); err != nil && !errors.Is(err, pay.ErrNotFound) {
-		s.log.Warn("payment provider does not answer; payments wait for it", zap.Error(err))
-	}
-}
-
-// probeTimeout is how long a start asks the payment provider.
-const probeTimeout = 2 * time.Second
 
 // followOutcomes tells the hub what became of reservations: a node with the
 // database hears it from there, any other from the broker.

@@ -172,7 +172,7 @@ func (w *Worker) write(ctx context.Context, result string, call func(context.Con
 			w.settled.WithLabelValues(result).Inc()
 			return nil
 		}
-		if wait(ctx, 50*time.Millisecond<<n) != nil {
+		if errors.Is(err, ticket.ErrNoReservation) || wait(ctx, 50*time.Millisecond<<n) != nil {
 			break
 		}
 	}

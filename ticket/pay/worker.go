@@ -166,19 +166,23 @@ func (w *Worker) Pay(ctx context.Context, id string) error {
 }
 
 // Answer takes an answer that the provider sent by itself, such as a second one;
-// it changes nothing if the payment is settled. The caller must have made sure
-// that it is the provider who speaks.
+// it changes nothing if the payment is settled, or nobody's here. The caller must
+// have made sure that it is the provider who speaks.
 func (w *Worker) Answer(ctx context.Context, c Charge) error {
+	var err error
 	switch c.Status {
 	case ChargeCaptured:
-		return w.settle(ctx, c.Key, ticket.ResultCaptured)
+		err = w.settle(ctx, c.Key, ticket.ResultCaptured)
 	case ChargeDeclined:
-		return w.settle(ctx, c.Key, ticket.ResultDeclined)
+		err = w.settle(ctx, c.Key, ticket.ResultDeclined)
 	case ChargePending:
-		return nil
 	default:
 		return fmt.Errorf("answer for %s: unknown status %q", c.Key, c.Status)
 	}
+	if errors.Is(err, ticket.ErrNoReservation) {
+		return nil
+	}
+	return err
 }
 
 // Run sweeps for payments that nobody has in hand, until ctx ends; payments in
