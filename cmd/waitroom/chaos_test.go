@@ -78,7 +78,7 @@ func TestChaosBooksBalance(t *testing.T) {
 	require.EqualValues(t, *chaosSeats, c.count(`SELECT count(DISTINCT reservation) FROM seats WHERE status = 'sold'`))
 	require.Zero(t, c.lost.Load(), "who was told of a seat has it")
 	captured, refunded := c.provider.Recount()
-	require.EqualValues(t, c.count(`SELECT sum(amount_cents) FROM reservations WHERE status = 'paid'`), captured-refunded,
+	require.Equal(t, c.count(`SELECT sum(amount_cents) FROM reservations WHERE status = 'paid'`), captured-refunded,
 		"the provider has the price of what is sold, and no more")
 	t.Logf("provider: %+v", c.provider.Audit())
 }

@@ -17,8 +17,8 @@ import (
 // Stripe does.
 const HeadSignature = "Stripe-Signature"
 
-// ErrSignature: a webhook that nobody who knows the secret has signed, or too long
-// ago.
+// ErrSignature is for a webhook that nobody who knows the secret has signed, or too
+// long ago.
 var ErrSignature = errors.New("webhook signature not valid")
 
 // webhookAge is how far the time of a signature may be from ours.
