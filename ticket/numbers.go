@@ -12,7 +12,7 @@ import (
 // TopicWinner is the topic of the notice of a win; its payload is a WinnerNotice.
 const TopicWinner = "winner.determined"
 
-// ErrFenced: a newer leadership gives out the numbers now.
+// ErrFenced means that a newer leadership gives out the numbers now.
 var ErrFenced = errors.New("fenced off by a newer leader")
 
 // NumberRequest asks for an event's next number.
