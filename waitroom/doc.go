@@ -48,6 +48,9 @@
 //   - quota: how many tokens are held or used at any time, at most: stock × factor.
 //     A token is used once its holder has entered; unused ones return.
 //   - archive: the stream of tokens given out, until they are filed in a database.
+//   - draw: what orders a lobby by lot (package waitroom/draw): its entrants are who
+//     stands in the line when it closes, and their places the first sequences of a new
+//     epoch. Whoever joins meanwhile has a sequence behind those.
 //   - fence: the number of a leadership; it only grows, and scripts refuse an old one.
 //   - feed: an event's stream of departures and changes, which every node follows.
 //   - view: what one node knows of the lines from their feeds, in memory.
@@ -107,4 +110,6 @@
 //     deleted meanwhile.
 //  12. In mode buffered a person has one request in the queue, in the order of
 //     arrival, and hears one number whenever they ask.
+//  13. Where the order is drawn, whoever joined before the opening stands as the
+//     published draw says, and everybody else behind; nobody comes in before it.
 package waitroom

@@ -44,6 +44,8 @@ var (
 	ErrExhausted = errors.New("no token is left now")
 	// ErrSoldOut: no token is left, and none comes back.
 	ErrSoldOut = errors.New("no token is left")
+	// ErrNotDrawn: the event's order is not drawn, or not yet.
+	ErrNotDrawn = errors.New("order not drawn")
 	// ErrUnavailable: the store did not answer in time, or answered with a fault.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrBusy: more callers wait for the store than the bound allows. Nothing was

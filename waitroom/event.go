@@ -27,8 +27,11 @@ type Settings struct {
 	// Mode is how people come in: queue (default), or instant, where whoever asks has
 	// a token or a refusal at once.
 	Mode string `json:"mode"`
-	// Order is how the line is ordered: fifo (default).
+	// Order is how the line is ordered: fifo (default), or draw, where whoever joined
+	// before the opening is ordered by lot, and latecomers stand behind.
 	Order string `json:"order"`
+	// Beacon is public randomness that a draw mixes in.
+	Beacon BeaconSettings `json:"beacon,omitzero"`
 
 	LobbyOpensAt *time.Time `json:"lobby_opens_at,omitempty"`
 	OpensAt      *time.Time `json:"opens_at,omitempty"`
@@ -87,6 +90,16 @@ type LoadSettings struct {
 	FloorPerS float64 `json:"floor_per_s"`
 	// StaleAfter is the age from which a reading counts as unknown. Default 3s.
 	StaleAfter Duration `json:"stale_after"`
+}
+
+// BeaconSettings say which public randomness a draw mixes in.
+type BeaconSettings struct {
+	// URL is a drand network's address, such as https://api.drand.sh/ and the chain's
+	// hash; empty: the commitment alone binds the draw.
+	URL string `json:"url,omitempty"`
+	// Wait is how long the opening waits for the round. Default 30s; after it the draw
+	// goes by the commitment alone, and says so.
+	Wait Duration `json:"wait,omitempty"`
 }
 
 // QuotaSettings say how many tokens there are.
@@ -174,7 +187,17 @@ type Event struct {
 	Admitted int64 `json:"admitted"` // promoted since the event was made
 	// Entered are those of the admitted who came, and Unclaimed those whose claim time
 	// ended before they did, since the event was made.
-	Entered   int64     `json:"-"`
-	Unclaimed int64     `json:"-"`
+	Entered   int64 `json:"-"`
+	Unclaimed int64 `json:"-"`
+	// Draw is what is published of the draw, where order is draw.
+	Draw *Drawn `json:"draw,omitempty"`
+
+	drawPhase string
 	Now       time.Time `json:"now"` // the store's clock
+}
+
+// Undrawn tells whether the order is still to be drawn, so that nobody has a
+// position.
+func (e *Event) Undrawn() bool {
+	return e.drawPhase != "" && e.drawPhase != drawDone && (e.State == Lobby || e.State == Scheduled)
 }

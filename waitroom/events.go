@@ -34,6 +34,9 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 	if state != "" && !slices.Contains(states, state) {
 		return Event{}, &InvalidError{Fields: []FieldError{{Field: "state", Detail: "must be one of " + list(states)}}}
 	}
+	if err := s.lobbyFault(state); err != nil {
+		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
+	}
 	doc, err := json.Marshal(s)
 	if err != nil {
 		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
@@ -59,6 +62,11 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 	}
 	if err := l.listArchive(ctx, s); err != nil { // once more: one of the same id may just have been folded
 		return Event{}, err
+	}
+	if s.Order == orderDraw {
+		if err := l.commit(ctx, s.ID); err != nil {
+			return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
+		}
 	}
 	return l.Event(ctx, s.ID)
 }
@@ -88,6 +96,14 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 		if s.ID != id {
 			return Event{}, &InvalidError{Fields: []FieldError{{Field: "id", Detail: "cannot be changed"}}}
 		}
+		if s.Order != old.Order {
+			if old.State != Scheduled {
+				return Event{}, &InvalidError{Fields: []FieldError{{Field: "order", Detail: "cannot be changed once people may join"}}}
+			}
+			if err := s.lobbyFault(old.State); err != nil {
+				return Event{}, fmt.Errorf("patch %s: %w", id, err)
+			}
+		}
 		doc, err := json.Marshal(s)
 		if err != nil {
 			return Event{}, fmt.Errorf("patch %s: %w", id, err)
@@ -101,6 +117,11 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 			return Event{}, fmt.Errorf("patch: %w", err)
 		}
 		if r.outcome != outcomeConflict {
+			if s.Order == orderDraw && old.Draw == nil {
+				if err := l.commit(ctx, id); err != nil {
+					return Event{}, fmt.Errorf("patch: %w", err)
+				}
+			}
 			l.stir(ctx, id)
 			return l.Event(ctx, id)
 		}
@@ -115,7 +136,7 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
-	more := []string{l.keys.log(id), l.keys.seals(id), l.keys.issued(id)} // its archive stays until a database has it
+	more := []string{l.keys.log(id), l.keys.seals(id), l.keys.issued(id), l.keys.drawn(id)} // its archive stays until a database has it
 	more = append(more, l.keys.numbering(id)...)
 	for _, n := range nodes {
 		more = append(more, l.keys.here(id, n))
@@ -181,6 +202,13 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 			return Event{}, fmt.Errorf("event %s: %w", id, err)
 		}
 		e.Entered, e.Unclaimed = n[0], n[1]
+	}
+	if len(r.rest) >= 14 {
+		if e.drawPhase = r.rest[13]; r.rest[12] != "" {
+			if err := json.Unmarshal([]byte(r.rest[12]), &e.Draw); err != nil {
+				return Event{}, fmt.Errorf("event %s: draw: %w", id, unavailable(err))
+			}
+		}
 	}
 	if err := json.Unmarshal([]byte(r.rest[3]), &e.Settings); err != nil {
 		return Event{}, fmt.Errorf("event %s: settings: %w", id, unavailable(err))
@@ -296,6 +324,6 @@ func scriptFields(s Settings) []any {
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
 		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,
-		"lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
+		"order", s.Order, "lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
 	}
 }

@@ -204,11 +204,15 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 	case "closed":
 		return Place{}, ErrClosed
 	case "c", "w", "r":
-		n, err := numbers(rest)
+		seq, lobby := strings.CutSuffix(rest, " l")
+		n, err := numbers(seq)
 		if err != nil {
 			return Place{}, damaged()
 		}
 		p.Seq, p.State, p.Created = Seq(n[0]), EntryWaiting, kind == "c"
+		if lobby {
+			p.State = EntryLobby
+		}
 		return p, nil
 	case "e":
 		state, seq, _ := strings.Cut(rest, " ")

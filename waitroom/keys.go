@@ -40,6 +40,7 @@ func (k keys) numbers(e EventID) string { return k.of(e, "numbers") } // hash: e
 func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: what a deleted event leaves behind
 func (k keys) log(e EventID) string     { return k.of(e, "log") }     // list: the admission log's leaves, oldest first
 func (k keys) seals(e EventID) string   { return k.of(e, "seals") }   // hash: the log's sealed head, where it begins, its marks
+func (k keys) drawn(e EventID) string   { return k.of(e, "drawn") }   // list: the entrants of a draw, by their leaves
 
 // here is the set of entries whose sockets a node holds.
 func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node) }

@@ -84,6 +84,7 @@ type Line struct {
 	places *batcher[EventID, placeCall, placeReply]
 	issues *batcher[issueKey, joinCall, placeReply]
 	queues *batcher[EventID, enqueueCall, placeReply]
+	draws  *draws
 
 	mu sync.Mutex // guards the fields below
 	// seen is the highest sequence this process was ever told of, by event. A store
@@ -117,6 +118,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 		cfg:    cfg,
 		rdb:    rdb,
 		log:    log.Named("line"),
+		draws:  newDraws(),
 		keys:   keys{prefix: cfg.Prefix},
 		signer: receipts{keys: cfg.ReceiptKeys},
 		seen:   make(map[EventID]Seq), unlisted: make(map[EventID]bool), followers: make(map[EventID]*follower),

@@ -261,8 +261,7 @@ func (f *follower) exact() (grace time.Duration, exact bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	grace = time.Duration(min(s.event.Grace, s.event.GraceMobile))
-	drawn := s.event.Order == "draw" && (s.event.State == Lobby || s.event.State == Scheduled)
-	lines := (s.event.Mode == "" || s.event.Mode == "queue") && !drawn
+	lines := (s.event.Mode == "" || s.event.Mode == "queue") && !s.event.Undrawn()
 	return grace, lines && s.level && s.known && time.Since(s.heard) < viewRefresh
 }
 

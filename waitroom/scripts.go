@@ -34,6 +34,7 @@ var (
 	scriptBlock    = script("block")
 	scriptCreate   = script("create")
 	scriptDelete   = script("delete")
+	scriptDraw     = script("draw")
 	scriptEnqueue  = script("enqueue")
 	scriptEnter    = script("enter")
 	scriptEvent    = script("event")
@@ -81,6 +82,7 @@ const (
 	outcomeMore      outcome = "more"
 	outcomeDone      outcome = "done"
 	outcomeAlive     outcome = "alive"
+	outcomeBusy      outcome = "busy"
 	outcomeWrongMode outcome = "wrong_mode"
 )
 

@@ -46,6 +46,9 @@ func (s Settings) Defaults() Settings {
 	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
 	s.Limits = s.Limits.Defaults()
 	s.Quota = s.Quota.Defaults()
+	if s.Beacon.URL != "" {
+		s.Beacon.Wait = cmp.Or(s.Beacon.Wait, Duration(30*time.Second))
+	}
 	return s
 }
 
@@ -61,6 +64,34 @@ func (q QuotaSettings) Defaults() QuotaSettings {
 func (s Settings) Tokens() int64 {
 	const mend = 1e-9 // 200 × 1.2 is a little more than 240
 	return int64(math.Ceil(float64(s.stock())*s.Quota.Factor - mend))
+}
+
+func (s Settings) beaconFaults(d *decoder) {
+	const longest = Duration(10 * time.Minute)
+	b := s.Beacon
+	if b == (BeaconSettings{}) {
+		return
+	}
+	if s.Order != orderDraw {
+		d.fault("beacon", "is for order draw")
+	}
+	if u, err := url.Parse(b.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		d.fault("beacon.url", "must be the http or https address of a drand network")
+	}
+	if b.Wait < Duration(time.Second) || b.Wait > longest {
+		d.fault("beacon.wait", "must be 1s to 10m")
+	}
+}
+
+// lobbyFault refuses a draw without a lobby: an event whose order is drawn, and to
+// which nobody could come before it opens.
+func (s Settings) lobbyFault(state State) error {
+	if s.Order != orderDraw || s.LobbyOpensAt != nil || state == Lobby || state == Scheduled {
+		return nil
+	}
+	return &InvalidError{Fields: []FieldError{{
+		Field: "lobby_opens_at", Detail: "order draw needs a lobby: say when it opens, or make the event with state lobby or scheduled",
+	}}}
 }
 
 // stock is how many pieces are for sale.
@@ -95,7 +126,10 @@ const ModeInstant = "instant"
 // the order of their asking.
 const ModeBuffered = "buffered"
 
-const returnsUnused = "unused"
+const (
+	returnsUnused = "unused"
+	orderDraw     = "draw"
+)
 
 const (
 	mostRate  = 100_000
@@ -112,7 +146,8 @@ func (s Settings) faults() []FieldError {
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
 	d.choice("mode", s.Mode, []string{"queue", ModeInstant, ModeBuffered}, nil)
-	d.choice("order", s.Order, []string{"fifo"}, []string{"draw"})
+	d.choice("order", s.Order, []string{"fifo", orderDraw}, nil)
+	s.beaconFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
 	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
 	d.number("rate_per_s", s.RatePerS, mostRate)

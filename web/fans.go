@@ -33,6 +33,8 @@ type eventBody struct {
 	RatePerS     float64          `json:"rate_per_s"`
 	SeatsLeft    *int64           `json:"seats_left,omitempty"`
 	Message      string           `json:"message,omitempty"`
+	// Draw is what is published of the draw so far.
+	Draw *waitroom.Drawn `json:"draw,omitempty"`
 	// Log is the signed head of the admission log, so that whoever reads the event
 	// can hold the service to it.
 	Log json.RawMessage `json:"log,omitempty"`
@@ -55,7 +57,7 @@ func (s *Server) event(c echo.Context) error {
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Log: head,
+		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)

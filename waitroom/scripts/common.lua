@@ -108,10 +108,25 @@ local function opening()
   E.opened, E.burst, E.burst_left, E.burst_until = tonumber(m[1]), tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
 end
 
--- become changes the event's state.
+-- draw begins the draw: who stands in the line now is an entrant, and the next
+-- sequences, one for each, are kept for them; whoever joins from here on stands
+-- behind. package waitroom's drawing.go does the rest.
+local function draw()
+  E.drawn = 'listing'
+  call('HSET', META, 'draw_phase', E.drawn, 'draw_base', int(E.seq), 'draw_closed', int(E.now))
+  E.seq = E.seq + call('ZCARD', LINE)
+  call('HSET', META, 'seq', int(E.seq))
+end
+
+-- become changes the event's state. An event whose order is drawn goes to the lobby
+-- instead of opening for the first time: the end of its draw opens it.
 local function become(state, reason)
   local before = E.state
   opening()
+  if state == 'open' and E.drawn and E.drawn ~= 'done' then
+    if E.drawn == 'undrawn' then draw() end
+    state = 'lobby'
+  end
   if state == 'open' and E.opened == 0 then
     E.opened = 1
     if (before == 'scheduled' or before == 'lobby') and E.burst > 0 then
@@ -131,7 +146,7 @@ local function turn()
   if before == 'closed' then return end
   if due(E.closes_at) then
     to = 'closed'
-  elseif due(E.opens_at) and (before == 'scheduled' or before == 'lobby') then
+  elseif due(E.opens_at) and (not E.drawn or E.drawn == 'undrawn') and (before == 'scheduled' or before == 'lobby') then
     to = 'open'
   elseif due(E.lobby_opens_at) and before == 'scheduled' then
     to = 'lobby'
@@ -145,13 +160,14 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode')
+    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
     opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]),
     grace = tonumber(m[10]), grace_mobile = tonumber(m[11]), dead = tonumber(m[12]), identity = m[13],
     mode = m[15] or 'queue', -- an event that was stored before has none
+    drawn = m[16], -- undrawn, listing, waiting, placing, done; false where the order is another
   }
   E.now = tonumber(m[14] or clock() + tonumber(m[9] or '0'))
   F = {}
@@ -310,17 +326,21 @@ end
 -- shorter one: who asks with a subject does not say that it is a phone. A place
 -- that the store has lost is put back at the receipt's sequence, where there is a
 -- line to be put back in. The answers:
---   "w seq"              waits
---   "r seq"              waits again: was put back just now
+--   "w seq"              waits ("w seq l": in the lobby of a draw)
+--   "r seq"              waits again: was put back just now (likewise)
 --   "g packed deadline"  holds a grant
 --   "b"                  blocked
 --   "e state seq"        ended
 --   "-"                  nothing is known
+local function stands(kind, seq)
+  local lobby = E.drawn and E.drawn ~= 'done'
+  return kind .. ' ' .. int(tonumber(seq)) .. (lobby and ' l' or '')
+end
 local function known(entry, receipt, mobile, subject)
   local seq = call('ZSCORE', LINE, entry)
   if seq then
     call('ZADD', AWAY, 'XX', 'GT', grace_end(mobile), entry)
-    return 'w ' .. int(tonumber(seq))
+    return stands('w', seq)
   end
   local g = call('HGET', GRANTS, entry)
   if g then
@@ -340,5 +360,5 @@ local function known(entry, receipt, mobile, subject)
   call('ZADD', AWAY, grace_end(mobile), entry)
   if subject ~= '' then call('HSET', SUBS, entry, subject) end
   note('r', entry .. ' ' .. int(receipt))
-  return 'r ' .. int(receipt)
+  return stands('r', receipt)
 end

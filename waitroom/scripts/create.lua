@@ -17,9 +17,15 @@ if state == '' then
   state = call('HGET', META, 'opens_at') == '0' and 'open' or 'scheduled'
 end
 call('HSET', META, 'state', state, 'reason', reason, 'sched', int(sched))
-if state == 'open' then call('HSET', META, 'opened', 1) end
+local drawn = call('HGET', META, 'order') == 'draw'
+if drawn then
+  call('HSET', META, 'draw_phase', 'undrawn')
+elseif state == 'open' then
+  call('HSET', META, 'opened', 1)
+end
 load()
 same_store()
+if drawn and state == 'open' then become(state, reason) end -- by its draw
 V = true
 log(ARGV[2], 'create', '', ARGV[4])
 tell()

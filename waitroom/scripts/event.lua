@@ -3,11 +3,11 @@
 -- KEYS: as common.lua says.
 -- ARGV: none
 -- Reply: {"ok", waiting, inside, now, settings, state, reason, version, base, seq, admitted,
---   entered, unclaimed}; {"no_event"}
+--   entered, unclaimed, draw (JSON, or ""), draw phase}; {"no_event"}
 -- Sent again: no difference.
 if not load() then return {'no_event'} end
 same_store()
 tell()
-local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed')
-m[8], m[9] = m[8] or '0', m[9] or '0'
+local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed', 'draw', 'draw_phase')
+m[8], m[9], m[10], m[11] = m[8] or '0', m[9] or '0', m[10] or '', m[11] or ''
 return {'ok', int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), int(E.now), unpack(m)}

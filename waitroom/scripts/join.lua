@@ -5,7 +5,7 @@
 --   "k" .. entry .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
 --     0: none) or a subject (base64url, or empty) ("K": on a phone)
 -- Reply: {"ok", answer, …}, one answer a join, in order:
---   "c seq"      a new place at the end
+--   "c seq"      a new place at the end ("c seq l": in the lobby of a draw)
 --   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says
 --   "not_open" or "closed": the event's state takes nobody
 --   {"no_event"}
@@ -55,7 +55,7 @@ for i = 2, #ARGV do
       call('ZADD', AWAY, grace, entry)
       if subject ~= '' then call('HSET', SUBS, entry, subject) end
     end
-    answer = 'c ' .. seq
+    answer = stands('c', seq)
   end
   reply[i] = answer
 end

@@ -16,7 +16,14 @@ if E.version ~= tonumber(ARGV[5]) then
 end
 local before = E.state
 call('HSET', META, 'patched_by', ARGV[1], 'settings', ARGV[4], unpack(ARGV, 6))
-local s = call('HMGET', META, 'lobby_opens_at', 'opens_at', 'closes_at')
+local s = call('HMGET', META, 'lobby_opens_at', 'opens_at', 'closes_at', 'order')
+if s[4] ~= 'draw' then -- which changes only while nobody has joined
+  call('HDEL', META, 'draw_phase', 'draw', 'seed')
+  E.drawn = false
+elseif not E.drawn then
+  E.drawn = 'undrawn'
+  call('HSET', META, 'draw_phase', E.drawn)
+end
 local moved = s[1] ~= m[4] or s[2] ~= m[5] or s[3] ~= m[6]
 E.burst = tonumber(call('HGET', META, 'burst'))
 E.lobby_opens_at, E.opens_at, E.closes_at = tonumber(s[1]), tonumber(s[2]), tonumber(s[3])

@@ -67,7 +67,7 @@ func (s *shard) owe(c *client) int64 {
 	if p.leaving {
 		s.ask(p) // the last try failed
 	}
-	if p.state != waitroom.EntryWaiting {
+	if p.state != waitroom.EntryWaiting && p.state != waitroom.EntryLobby {
 		if c.owes&(owesAdmitted|owesEnded) == 0 {
 			c.owes |= owesNotice // something to say, so that no proxy hangs up
 			if p.turn != nil && p.room.event.Load().Now.After(p.turn.ends) {
@@ -76,9 +76,13 @@ func (s *shard) owe(c *client) int64 {
 		}
 		return s.h.ticks(s.h.cfg.IdleEvery)
 	}
+	if p.room.event.Load().Undrawn() {
+		c.owes |= owesNotice // nobody has a position yet
+		return s.h.ticks(s.h.cfg.FarEvery)
+	}
 	pos, ok := s.h.deps.View.Position(p.room.id, p.seq)
 	if !ok {
-		s.ask(p)
+		s.ask(p) // a draw has just given a new place, perhaps
 		if p.shown > 0 && !p.asking {
 			c.owes |= owesPosition
 		}
