@@ -26,8 +26,8 @@ func newDraws() *draws {
 	return &draws{lists: lists}
 }
 
-// list is the list of an event's draw. Errors: ErrNotDrawn, ErrUnavailable.
-func (l *Line) list(ctx context.Context, ev Event) (draw.List, error) {
+// entrants is the list of an event's draw. Errors: ErrNotDrawn, ErrUnavailable.
+func (l *Line) entrants(ctx context.Context, ev Event) (draw.List, error) {
 	if ev.Draw == nil || ev.Draw.Root == nil {
 		return nil, fmt.Errorf("draw %s: %w", ev.ID, ErrNotDrawn)
 	}
@@ -63,7 +63,7 @@ func (l *Line) list(ctx context.Context, ev Event) (draw.List, error) {
 // Bundle is everything that was published of a finished draw. Errors: ErrNotDrawn,
 // ErrUnavailable.
 func (l *Line) Bundle(ctx context.Context, ev Event) (draw.Bundle, error) {
-	list, err := l.list(ctx, ev)
+	list, err := l.entrants(ctx, ev)
 	if err != nil {
 		return draw.Bundle{}, err
 	}
@@ -85,7 +85,7 @@ func (l *Line) Bundle(ctx context.Context, ev Event) (draw.Bundle, error) {
 // Proof shows an entrant that it was in the draw. Errors: ErrNotDrawn (no draw, or
 // no entrant of it), ErrUnavailable.
 func (l *Line) Proof(ctx context.Context, ev Event, entry EntryID) (draw.Proof, error) {
-	list, err := l.list(ctx, ev)
+	list, err := l.entrants(ctx, ev)
 	if err != nil {
 		return draw.Proof{}, err
 	}

@@ -78,7 +78,7 @@ func (s Settings) beaconFaults(d *decoder) {
 	if u, err := url.Parse(b.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		d.fault("beacon.url", "must be the http or https address of a drand network")
 	}
-	if b.Wait < Duration(time.Second) || b.Wait > longest {
+	if b.Wait != 0 && (b.Wait < Duration(time.Second) || b.Wait > longest) {
 		d.fault("beacon.wait", "must be 1s to 10m")
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/waitroom/draw"
 )
 
 // Line is what fans and the gate do with the line.
@@ -85,6 +86,12 @@ type Load interface {
 	Report(ctx context.Context, event waitroom.EventID, usage float64) error
 }
 
+// Draws are the orders that were drawn, for anybody to check.
+type Draws interface {
+	Bundle(ctx context.Context, ev waitroom.Event) (draw.Bundle, error)
+	Proof(ctx context.Context, ev waitroom.Event, entry waitroom.EntryID) (draw.Proof, error)
+}
+
 // AdmissionLog is who was let in and why, sealed for anybody to check.
 type AdmissionLog interface {
 	// Page is a page of the log as JSON; full when it will not grow any more.
@@ -125,6 +132,7 @@ type Deps struct {
 	// Books may be nil on a node without the database; its call is then an unknown route.
 	Books Books
 	Load  Load
+	Draws      Draws
 	// AdmissionLog may be nil: nothing is published then, and its call is an unknown route.
 	AdmissionLog AdmissionLog
 	// Limiter may be nil: nobody is limited.
@@ -148,7 +156,7 @@ func (d Deps) validate() error {
 	var errs []error
 	for name, missing := range map[string]bool{
 		"line": d.Line == nil, "operations": d.Operations == nil, "view": d.View == nil,
-		"passes": d.Passes == nil, "load": d.Load == nil, "sample": d.Sample == nil,
+		"passes": d.Passes == nil, "draws": d.Draws == nil, "load": d.Load == nil, "sample": d.Sample == nil,
 		"hub": d.Hub == nil, "pages": d.Pages == nil, "log": d.Log == nil,
 		"registerer": d.Registerer == nil, "gatherer": d.Gatherer == nil,
 	} {

@@ -83,6 +83,7 @@ var refusals = []refusal{
 	{waitroom.ErrExists, http.StatusConflict, "exists", "an event with this id exists already", 0},
 
 	{waitroom.ErrNoEvent, http.StatusNotFound, "not_found", "no such event", 0},
+	{waitroom.ErrNotDrawn, http.StatusNotFound, "not_found", "nothing was drawn here, or not yet", 0},
 	{waitroom.ErrNoEntry, http.StatusNotFound, "not_found", "no such entry", 0},
 	{ticket.ErrNoSeat, http.StatusNotFound, "not_found", "no such seat", 0},
 	{ticket.ErrNoReservation, http.StatusNotFound, "not_found", "no such reservation", 0},

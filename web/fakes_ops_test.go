@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/waitroom/draw"
 )
 
 // fakeOperations knows the event "demo"; err is the answer to every call.
@@ -84,6 +85,23 @@ func (o *fakeOperations) Revoke(_ context.Context, id waitroom.EventID, jti, _ s
 
 func (o *fakeOperations) Audit(_ context.Context, _ waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error) {
 	return []waitroom.AuditRecord{{ID: "1-0", At: testNow, By: byOperator, What: "patch", Before: after, After: string(rune('0' + limit%10))}}, o.err
+}
+
+// fakeDraws drew one entrant, ann.
+type fakeDraws struct{}
+
+func (fakeDraws) Bundle(_ context.Context, ev waitroom.Event) (draw.Bundle, error) {
+	if ev.Order != "draw" {
+		return draw.Bundle{}, waitroom.ErrNotDrawn
+	}
+	return draw.Bundle{Event: string(ev.ID), Size: 1, Line: []draw.Hash{draw.Leaf(string(ev.ID), ann)}}, nil
+}
+
+func (fakeDraws) Proof(_ context.Context, ev waitroom.Event, entry waitroom.EntryID) (draw.Proof, error) {
+	if ev.Order != "draw" {
+		return draw.Proof{}, waitroom.ErrNotDrawn
+	}
+	return draw.Proof{Leaf: draw.Leaf(string(ev.ID), string(entry)), Size: 1, Path: []draw.Hash{}}, nil
 }
 
 // fakeAdmissionLog has two pages: the first is full.

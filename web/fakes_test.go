@@ -372,7 +372,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 	deps := Deps{
 		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Webhooks: fakeWebhooks, Load: r.load, Hub: fakeHub{},
 		Sample:       func(context.Context, waitroom.EventID) ([]byte, error) { return []byte(`{"waiting":5}`), nil },
-		AdmissionLog: fakeAdmissionLog{}, Pages: testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
+		AdmissionLog: fakeAdmissionLog{}, Draws: fakeDraws{}, Pages: testPages(), Log: zap.New(core), Registerer: reg, Gatherer: reg,
 	}
 	r.view.fakeLine = r.line
 	for _, f := range change {

@@ -44,6 +44,8 @@ func (s *Server) routes(e *echo.Echo) {
 	e.POST("/v1/events/:event/entries", s.limited(limit.Join, s.join))
 	get("/v1/events/:event/entries/me", s.limited(limit.Poll, s.me))
 	e.DELETE("/v1/events/:event/entries/me", s.leave)
+	get("/v1/events/:event/draw", s.draw)
+	get("/v1/events/:event/draw/me", s.limited(limit.Poll, s.drawProof))
 	e.POST("/v1/events/:event/tokens", s.limited(limit.Issue, s.issue))
 	e.GET(routeLive, s.live)
 

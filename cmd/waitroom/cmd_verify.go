@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,8 @@ import (
 
 // verifyFlags are where to find what is checked.
 type verifyFlags struct {
-	log           bool
+	log, draw     bool
+	commitment    string
 	bundle        string
 	target, event string
 	heads, keys   []string
@@ -31,19 +31,28 @@ type verifyFlags struct {
 func newVerifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use: "verify --log", Short: "Check an event's admission log from published data", Args: noArgs,
-		Long: `Check an event's admission log: that no leaf was changed, removed, added or moved
+		Use: "verify", Short: "Check an event's draw and its admission log from published data", Args: noArgs,
+		Long: `Check an event's draw, where its order is drawn: that exactly those stand in the line
+who were in the lobby when it closed, in the order that the seed picks, to which the
+service was bound before anybody came. Give --commitment with the one that you saw
+("draw" in GET /v1/events/ID) to be sure that it is still that one.
+
+Check an event's admission log: that no leaf was changed, removed, added or moved
 up to the signed head, that nobody came in twice, and that everybody came in in the
 order of the line, but for those let in by hand, who are marked and counted.
+
+Without --draw or --log, a file is checked as what it is, and an event for both.
 
 With --target, the keys are the ones that the service itself publishes; give --keys
 with a JWKS file that you kept to be sure that they are not new ones. Give --head
 with a head that you saw earlier ("log" in GET /v1/events/ID) to be sure that the log
 is still the one that you saw.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return verifyLog(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return verify(cmd, f) },
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.log, "log", false, "check the admission log")
+	flags.BoolVar(&f.draw, "draw", false, "check the draw")
+	flags.StringVar(&f.commitment, "commitment", "", "the draw's commitment that was kept, in `HEX`")
 	flags.StringVar(&f.bundle, "bundle", "", "`FILE` with a log that --save wrote")
 	flags.StringVar(&f.target, "target", "", "`URL` of a running service")
 	flags.StringVar(&f.event, "event", "", "`ID` of the event at the target")
@@ -53,15 +62,32 @@ is still the one that you saw.`,
 	return cmd
 }
 
-func verifyLog(cmd *cobra.Command, f verifyFlags) error {
+func verify(cmd *cobra.Command, f verifyFlags) error {
 	switch {
-	case !f.log:
-		return usage(errors.New("verify: say what to check: --log"))
 	case (f.bundle == "") == (f.target == ""):
 		return usage(errors.New("verify: give --bundle FILE, or --target URL and --event ID"))
 	case f.target != "" && f.event == "":
 		return usage(errors.New("event: wants the id of the event at the target"))
+	case f.log && f.draw && f.save != "":
+		return usage(errors.New("save: a file holds a draw or a log; check one of them at a time"))
 	}
+	if !f.log && !f.draw {
+		var err error
+		if f.log, f.draw, err = f.whatIsThere(cmd.Context()); err != nil {
+			return err
+		}
+	}
+	var faults []error
+	if f.draw {
+		faults = append(faults, verifyDraw(cmd, f))
+	}
+	if f.log {
+		faults = append(faults, verifyLog(cmd, f))
+	}
+	return errors.Join(faults...)
+}
+
+func verifyLog(cmd *cobra.Command, f verifyFlags) error {
 	b, err := f.find(cmd.Context())
 	if err != nil {
 		return err
@@ -165,7 +191,7 @@ func fetchLog(ctx context.Context, target, event string) (ledger.Bundle, error) 
 	if err := checkOrigin("target", target); err != nil {
 		return ledger.Bundle{}, usage(err)
 	}
-	client := &http.Client{Timeout: 30 * time.Second}
+	client := verifyClient()
 	raw, err := fetch(ctx, client, target+"/.well-known/jwks.json")
 	if err != nil {
 		return ledger.Bundle{}, err
@@ -210,7 +236,7 @@ func fetch(ctx context.Context, client *http.Client, address string) ([]byte, er
 		return nil, fmt.Errorf("%s cannot be reached: %w", address, err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 256<<20))
 	if err != nil {
 		return nil, fmt.Errorf("answer of %s: %w", address, err)
 	}

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,6 +23,7 @@ import (
 	"github.com/waitroom-dev/waitroom/admission"
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/waitroom/draw/drand"
 	"github.com/waitroom-dev/waitroom/web"
 	"github.com/waitroom-dev/waitroom/web/hub"
 	"github.com/waitroom-dev/waitroom/web/limit"
@@ -290,9 +293,20 @@ func (s *service) buildAdmission(context.Context) error {
 		Line: s.line, Leadership: leadership, Sources: append(sources, s.board, s.reports),
 		Bulletin: admission.NewBulletin(s.rdb, keyPrefix), Notary: s.notary, Log: s.log, Metrics: s.metrics,
 	})
+	if err != nil {
+		return err
+	}
 	s.front = append(s.front, s.controller.Run)
-	return err
+	if s.cfg.has(roleAdmission) {
+		beacons := &http.Client{Timeout: beaconTimeout}
+		drawer := waitroom.NewDrawer(s.line, s.view, func(url string) waitroom.Beacon { return drand.New(url, beacons) }, s.log)
+		s.front = append(s.front, drawer.Run)
+	}
+	return nil
 }
+
+// beaconTimeout ends one question to a drand network.
+const beaconTimeout = 5 * time.Second
 
 // bystander never leads: the process has not the role.
 type bystander struct{}
@@ -305,7 +319,7 @@ func (bystander) Run(ctx context.Context, _ func(context.Context, admission.Term
 
 func (s *service) buildWeb(listener net.Listener) error {
 	deps := web.Deps{
-		Line: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports,
+		Line: s.line, Draws: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports,
 		AdmissionLog: publicLog{s.notary, s.controller}, Sample: s.sample, Hub: s.hub,
 		Pages: pages.Files(), Ready: []web.Check{{Name: "store", Ping: s.line.Ping}},
 		InWork: &s.inWork, Listener: listener, Log: s.log, Registerer: s.metrics, Gatherer: s.metrics,

@@ -54,7 +54,7 @@ func TestVerifyLog(t *testing.T) {
 	require.Contains(t, errs, "is not good")
 
 	for args, want := range map[string]string{
-		"verify":       "say what to check",
+		"verify":       "give --bundle FILE, or --target",
 		"verify --log": "give --bundle FILE, or --target",
 		"verify --log --target http://127.0.0.1:1":                  "event: wants the id",
 		"verify --log --bundle " + filepath.Join(t.TempDir(), "no"): "bundle:",
