@@ -132,7 +132,7 @@ type Deps struct {
 	// Books may be nil on a node without the database; its call is then an unknown route.
 	Books Books
 	Load  Load
-	Draws      Draws
+	Draws Draws
 	// AdmissionLog may be nil: nothing is published then, and its call is an unknown route.
 	AdmissionLog AdmissionLog
 	// Limiter may be nil: nobody is limited.
