@@ -101,10 +101,10 @@ func (w *world) does(deed string) (string, bool) {
 }
 
 func (r *modelled) cancel() string {
-	switch r.status {
-	case PaymentPending, Paid:
+	if r.status == PaymentPending || r.status == Paid {
 		return ErrNotCancellable.Error()
-	case Held:
+	}
+	if r.status == Held {
 		r.status = Cancelled
 	}
 	return ""
