@@ -29,6 +29,7 @@ type ledgerSeat struct {
 type ledgerReservation struct {
 	id, person, jti  string
 	status           Status
+	reason           string
 	seats            []string
 	n, amount        int64
 	currency         string
@@ -159,7 +160,7 @@ func (l *ledger) readReservations(ctx context.Context, t tx) error {
 	return t.query(ctx, func(scan func(...any) error) error {
 		r := &ledgerReservation{}
 		var seats string
-		if err := scan(&r.id, &r.person, &r.jti, &r.status, &seats, &r.n, &r.amount, &r.currency, &r.created, &r.endedMS); err != nil {
+		if err := scan(&r.id, &r.person, &r.jti, &r.status, &r.reason, &seats, &r.n, &r.amount, &r.currency, &r.created, &r.endedMS); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(seats), &r.seats); err != nil {
@@ -167,7 +168,7 @@ func (l *ledger) readReservations(ctx context.Context, t tx) error {
 		}
 		l.reservations[r.id] = r
 		return nil
-	}, `SELECT id, person, jti, status, seats, n, amount_cents, currency, created_ms, ends_ms
+	}, `SELECT id, person, jti, status, reason, seats, n, amount_cents, currency, created_ms, ends_ms
 		FROM reservations WHERE event = $1`, nil, l.event)
 }
 

@@ -79,6 +79,7 @@ func (l *ledger) seatSums() []Sum {
 // reservationSums compare reservations with the counters beside them.
 func (l *ledger) reservationSums() []Sum {
 	size, holds, tokens := newTally("reservations"), newTally("holds"), newTally("tokens")
+	reasons := newTally("reasons")
 	persons := map[string]int64{}
 	spent := map[string]bool{}
 	for _, r := range l.reservations {
@@ -91,6 +92,7 @@ func (l *ledger) reservationSums() []Sum {
 			holds.count(1, found, r.id)
 		}
 		if !r.living() {
+			reasons.count(1, map[bool]int64{true: 1}[r.reason != ""], r.id)
 			continue
 		}
 		persons[r.person] += int64(len(r.seats))
@@ -109,7 +111,7 @@ func (l *ledger) reservationSums() []Sum {
 		shares.count(n, l.shares[person], person)
 		limit.count(n, min(n, l.perUser), person)
 	}
-	return []Sum{size.sum(), holds.sum(), shares.sum(), limit.sum(), tokens.sum()}
+	return []Sum{size.sum(), holds.sum(), shares.sum(), limit.sum(), tokens.sum(), reasons.sum()}
 }
 
 // fits says whether a payment's state belongs to its reservation's; "" is none.

@@ -163,6 +163,9 @@ func TestPromise17BooksBalance(t *testing.T) {
 			{"a token bought twice", KindSeats, func(f forger) {
 				f.spoil(`UPDATE reservations SET jti = 'jti-owner' WHERE id = $1`, f.made["holder"])
 			}, []string{"tokens"}},
+			{"a cancellation without a reason", KindSeats, func(f forger) {
+				f.spoil(`UPDATE reservations SET reason = '' WHERE id = $1`, f.made["gone"])
+			}, []string{"reasons"}},
 			{"a payment is gone while it runs", KindSeats, func(f forger) {
 				f.spoil(`UPDATE payments SET state = 'cancelled' WHERE reservation = $1`, f.made["paying"])
 			}, []string{"payments_open"}},

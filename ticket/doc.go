@@ -112,4 +112,5 @@
 //     kind of corruption fails a sum of its own.
 //  18. Nobody holds or owns a slot or a course twice, nor two courses that meet at
 //     the same time.
+//  19. Whatever ends without a sale carries its reason, on every way to its end.
 package ticket

@@ -151,6 +151,22 @@ func (s *Store) Settle(ctx context.Context, paymentID string, result PaymentResu
 	return outcome, nil
 }
 
+// Payment is a payment as it stands. Errors: ErrNoReservation when there is none,
+// ErrUnavailable.
+func (s *Store) Payment(ctx context.Context, id string) (Payment, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	var p Payment
+	err := s.db.look(ctx, func(ctx context.Context, t tx) (err error) {
+		p, err = payment(ctx, t, id)
+		return err
+	})
+	if err != nil {
+		return Payment{}, fmt.Errorf("payment %s: %w", id, err)
+	}
+	return p, nil
+}
+
 func payment(ctx context.Context, t tx, id string) (Payment, error) {
 	var p Payment
 	err := t.query(ctx, func(scan func(...any) error) (err error) {

@@ -139,7 +139,7 @@ func TestUnreachableProviderIsNoticed(t *testing.T) {
 	require.Contains(t, s.logs(), "payment provider does not answer")
 }
 
-// A sandbox that answers twice tells the second time by a signed webhook, which
+// A sandbox tells of each charge by a signed webhook, and one that is told twice
 // changes nothing; one that is signed otherwise is refused.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
@@ -154,7 +154,14 @@ func TestWebhooks(t *testing.T) {
 	status, _, _ := b.pay(s, id, "pay", "twice")
 	require.Equal(t, http.StatusAccepted, status)
 	b.becomes(s, id, "paid")
-	until(t, 10*time.Second, "the webhook is taken", func() bool { return strings.Contains(box.logs(), "webhook taken") })
+	declined := newBuyer(t, s, "hall")
+	other := declined.held(s, map[string]any{"quantity": 1})
+	status, _, _ = declined.pay(s, other, "pay", "decline")
+	require.Equal(t, http.StatusAccepted, status)
+	declined.becomes(s, other, "payment_failed")
+	until(t, 10*time.Second, "two webhooks of one charge and one of another", func() bool {
+		return strings.Count(box.logs(), "webhook taken") == 3
+	})
 	s.audited("hall")
 	body := map[string]any{"type": "charge.answered"}
 	status, _, refused := call(t, http.MethodPost, s.url+"/v1/payments/webhooks/sandbox", body, map[string]string{"Stripe-Signature": "t=1,v1=00"})

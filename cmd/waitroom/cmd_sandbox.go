@@ -34,7 +34,7 @@ func newSandboxCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:9090", "`HOST:PORT` to listen on; port 0 picks a free one")
-	cmd.Flags().StringVar(&tell.url, "webhook", "", "`URL` to tell of second answers, such as http://127.0.0.1:8080/v1/payments/webhooks/sandbox")
+	cmd.Flags().StringVar(&tell.url, "webhook", "", "`URL` to tell of each charge, such as http://127.0.0.1:8080/v1/payments/webhooks/sandbox")
 	cmd.Flags().StringVar(&tell.secret, "webhook-secret", os.Getenv("WAITROOM_WEBHOOK_SECRET"), "`SECRET` to sign them with (or WAITROOM_WEBHOOK_SECRET)")
 	cmd.Flags().Lookup("webhook-secret").DefValue = "" // never printed by --help
 	cmd.Flags().StringVar(&format, "log-format", "console", "`json|console`")

@@ -119,6 +119,15 @@ func (b *books) ClaimStalePayments(_ context.Context, limit int, lease time.Dura
 	return ps, b.away
 }
 
+func (b *books) Payment(_ context.Context, id string) (ticket.Payment, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.payments[id]; p != nil {
+		return *p, b.away
+	}
+	return ticket.Payment{}, errors.Join(b.away, ticket.ErrNoReservation)
+}
+
 func (b *books) Settle(ctx context.Context, id string, r ticket.PaymentResult) (ticket.Outcome, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,5 +44,6 @@
 //  8. Captured less refunded is the price of what was sold.
 //  9. A payment that nobody waits for is asked about until no charge can be on its
 //     way any more; one that comes meanwhile goes back once.
-//  10. A webhook counts once, in any order, and only with a good signature of now.
+//  10. A webhook counts once, in any order, only with a good signature of now, and
+//      never for another sum than was asked for.
 package pay

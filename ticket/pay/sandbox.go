@@ -15,7 +15,7 @@ const (
 	MethodDecline = "decline" // declined at once
 	MethodDelay   = "delay"   // captured after SandboxConfig.Delay
 	MethodVanish  = "vanish"  // captured, and never answered
-	MethodTwice   = "twice"   // captured, and answered twice
+	MethodTwice   = "twice"   // captured, and told twice
 	MethodDown    = "down"    // an error, and nothing is charged
 )
 
@@ -23,8 +23,8 @@ const (
 type SandboxConfig struct {
 	// Delay is how long MethodDelay takes. Default 2s.
 	Delay time.Duration
-	// Notify is called with the second answer of MethodTwice, before the first is
-	// given; nil gives the first alone. It must not block for long.
+	// Notify is told of each charge when it is made, before the caller is answered;
+	// of one of MethodTwice twice. It must not block for long. Default nobody.
 	Notify func(Charge)
 	// MaxCharges is the most charges in the books; beyond it the sandbox is down,
 	// for it never forgets one. Default 1,000,000.
@@ -114,14 +114,14 @@ func (s *Sandbox) Charge(ctx context.Context, r ChargeRequest) (Charge, error) {
 	if err != nil || !first {
 		return c, err
 	}
-	switch r.Method {
-	case MethodVanish:
-		<-ctx.Done()
-		return Charge{}, fmt.Errorf("charge %s: %w", r.Key, context.Cause(ctx))
-	case MethodTwice:
+	for range map[bool]int{false: 1, true: 2}[r.Method == MethodTwice] {
 		if s.cfg.Notify != nil {
 			s.cfg.Notify(c)
 		}
+	}
+	if r.Method == MethodVanish {
+		<-ctx.Done()
+		return Charge{}, fmt.Errorf("charge %s: %w", r.Key, context.Cause(ctx))
 	}
 	return c, nil
 }

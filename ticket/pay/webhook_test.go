@@ -2,6 +2,7 @@ package pay
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,8 @@ import (
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, newBooks(), NewSandbox(SandboxConfig{}))
+		box := NewSandbox(SandboxConfig{})
+		d := newDesk(t, newBooks(), box)
 		d.books.add("p1", MethodApprove)
 		hooks := Webhooks{Secret: "whsec", Read: ReadWebhook, Worker: d.worker}
 		take := func(body, secret string, age time.Duration) error {
@@ -34,6 +36,22 @@ func TestWebhooks(t *testing.T) {
 		require.ErrorIs(t, Webhooks{Read: ReadWebhook}.Take(context.Background(), Sign("", nil, time.Now()), nil), ErrSignature, "no secret takes nothing")
 		require.Empty(t, d.books.outcomes())
 
+		// Another sum is not believed: the provider's own books are.
+		other := `{"type":"charge.answered","charge":{"key":"p2","status":"captured","amount_cents":1,"currency":"EUR"}}`
+		d.books.add("p2", MethodApprove)
+		require.NoError(t, take(other, "whsec", 0))
+		require.Equal(t, ticket.PaymentRequested, d.books.state("p2"), "the provider knows of none")
+		_, err := box.Charge(t.Context(), ChargeRequest{Key: "p2", AmountCents: 1, Currency: "EUR"})
+		require.NoError(t, err)
+		require.NoError(t, take(other, "whsec", 0))
+		require.Equal(t, ticket.PaymentRequested, d.books.state("p2"), "the provider has another sum, too")
+		require.Empty(t, d.books.outcomes())
+		d.books.add("p3", MethodApprove)
+		_, err = box.Charge(t.Context(), ChargeRequest{Key: "p3", AmountCents: 5000, Currency: "EUR"})
+		require.NoError(t, err)
+		require.NoError(t, take(strings.Replace(other, "p2", "p3", 1), "whsec", 0))
+		require.Equal(t, ticket.PaymentCaptured, d.books.state("p3"), "as the provider says when it is asked")
+
 		for _, body := range []string{
 			`{"type":"charge.answered","charge":{"key":"p1","status":"pending"}}`,
 			captured, captured, // again
@@ -44,6 +62,6 @@ func TestWebhooks(t *testing.T) {
 		}
 		require.NoError(t, hooks.Take(context.Background(), "v1=00,"+good, []byte(captured)), "one of two secrets")
 		require.Equal(t, ticket.PaymentCaptured, d.books.state("p1"))
-		require.Len(t, d.books.outcomes(), 1)
+		require.Len(t, d.books.outcomes(), 2)
 	})
 }

@@ -28,6 +28,8 @@ type Store interface {
 	ClaimUnsent(ctx context.Context, limit int, lease time.Duration) ([]ticket.Payment, error)
 	// ReleasePayment gives a claim back by which nothing was sent, and its attempt.
 	ReleasePayment(ctx context.Context, p ticket.Payment, wait time.Duration) error
+	// Payment reads one; ticket.ErrNoReservation if there is none.
+	Payment(ctx context.Context, id string) (ticket.Payment, error)
 	// Settle writes what was found out; repeating it changes nothing.
 	Settle(ctx context.Context, paymentID string, r ticket.PaymentResult) (ticket.Outcome, error)
 	SettleRefund(ctx context.Context, paymentID string) (ticket.Outcome, error)
@@ -166,23 +168,37 @@ func (w *Worker) Pay(ctx context.Context, id string) error {
 }
 
 // Answer takes an answer that the provider sent by itself, such as a second one;
-// it changes nothing if the payment is settled, or nobody's here. The caller must
+// it changes nothing if the payment is settled, or nobody's here. One about another
+// sum than was asked for is not believed: the provider is asked. The caller must
 // have made sure that it is the provider who speaks.
 func (w *Worker) Answer(ctx context.Context, c Charge) error {
-	var err error
-	switch c.Status {
-	case ChargeCaptured:
-		err = w.settle(ctx, c.Key, ticket.ResultCaptured)
-	case ChargeDeclined:
-		err = w.settle(ctx, c.Key, ticket.ResultDeclined)
-	case ChargePending:
-	default:
-		return fmt.Errorf("answer for %s: unknown status %q", c.Key, c.Status)
-	}
+	p, err := w.store.Payment(ctx, c.Key)
 	if errors.Is(err, ticket.ErrNoReservation) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("answer for %s: %w", c.Key, err)
+	}
+	f := readCharge(p, c, nil)
+	if f == findingStrange {
+		if c, err = w.guard.Find(ctx, p.ID); err == nil {
+			f = readCharge(p, c, nil)
+			err = strange(p, c)
+		}
+	}
+	switch f {
+	case findingCaptured:
+		return w.settle(ctx, p.ID, ticket.ResultCaptured)
+	case findingDeclined:
+		return w.settle(ctx, p.ID, ticket.ResultDeclined)
+	case findingStrange: // nothing is settled by it; a payment that is open comes again
+		w.log.Error("payment needs a person", zap.String("payment", p.ID), zap.String("step", "answer"), zap.Error(err))
+		return nil
+	case findingNothing, findingUnsent, findingUnknown: // it has no news
+		return nil
+	default:
+		return fmt.Errorf("unknown finding %q", f)
+	}
 }
 
 // Run sweeps for payments that nobody has in hand, until ctx ends; payments in
