@@ -45,5 +45,5 @@
 //  9. A payment that nobody waits for is asked about until no charge can be on its
 //     way any more; one that comes meanwhile goes back once.
 //  10. A webhook counts once, in any order, only with a good signature of now, and
-//      never for another sum than was asked for.
+//     never for another sum than was asked for.
 package pay

@@ -225,7 +225,7 @@ func TestStripesOwnMock(t *testing.T) {
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	mock := exec.Command(bin, "-http-port", port) //nolint:noctx // built just now, killed below
+	mock := exec.Command(bin, "-http-port", port) // built just now, killed below
 	require.NoError(t, mock.Start())
 	t.Cleanup(func() {
 		_ = mock.Process.Kill()
