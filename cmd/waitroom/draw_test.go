@@ -125,5 +125,5 @@ func TestDrawProvesItself(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	code, _, errs = runCommand(t, nil, "verify", "--draw", "--bundle", path)
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, errs, "place 4 belongs to")
+	require.Contains(t, errs, "stands there, whose place is")
 }
