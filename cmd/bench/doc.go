@@ -44,6 +44,18 @@
 //     version and updating where it is still the same, again until it holds.
 //   - entry tokens: the bare check of the signature, for each request anew.
 //
+// leader-lost has no baseline: three processes that may lead share one Redis, the one
+// that leads meets a fault, and the admission log says, by the store's clock, when
+// the next person was let in, whether any second held more than the cap, and whether
+// anybody came in twice. Faults take turns: killed, told to end, frozen for longer
+// than the lease and woken beside its successor, its lease deleted by hand. The lease
+// is 600 ms instead of the service's two seconds, so that fifty faults end within a
+// minute; the tick is the service's. The faults in virtual time are the property test
+// of the cap in package waitroom, run from here: the same script, both stores. On two
+// busy cores (make bench BAR=leader-lost): killed or frozen 614 ms at most where the
+// lease and a tick are 700, planned 90 ms at most, 0 over-admissions in 50 faults and
+// in 2,826 in virtual time.
+//
 // # What joins miss, and why
 //
 // On two cores that load, node and Redis share, in one run (make bench BAR=joins-http

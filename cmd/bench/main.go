@@ -29,7 +29,7 @@ func main() {
 
 // units are all bars, in the order in which they are measured.
 func units() []unit {
-	return slices.Concat(joinUnits(), crowdUnits(), []unit{positionUnit(), bytesUnit()}, socketUnits(), ticketUnits(), []unit{gateUnit()}, instantUnits(), elsewhereUnits())
+	return slices.Concat(joinUnits(), crowdUnits(), []unit{positionUnit(), bytesUnit()}, socketUnits(), ticketUnits(), []unit{gateUnit()}, instantUnits(), []unit{leaderUnit()}, elsewhereUnits())
 }
 
 func runBench(ctx context.Context) error {
@@ -107,6 +107,7 @@ type sizes struct {
 	promotes int
 	pairs    int // lone reservations a side
 	rush     int // people who want the last tickets
+	faults   int // that a leader meets on real servers
 }
 
 // bench is one run: its sizes, and what must be ended after it.
@@ -120,13 +121,13 @@ func newBench(quick bool) *bench {
 	b := &bench{began: time.Now(), sizes: sizes{
 		rounds: 7, round: 2 * time.Second, warm: time.Second, conns: 256,
 		few: 1000, many: 1_000_000, far: 50_000, stored: 200_000, sockets: 5000,
-		seats: 120_000, group: 15_000, promotes: 21, pairs: 300, rush: 5000,
+		seats: 120_000, group: 15_000, promotes: 21, pairs: 300, rush: 5000, faults: 50,
 	}}
 	if quick {
 		b.sizes = sizes{
 			rounds: 3, round: 300 * time.Millisecond, warm: 100 * time.Millisecond, conns: 64,
 			few: 1000, many: 20_000, far: 2000, stored: 10_000, sockets: 200,
-			seats: 20_000, group: 2000, promotes: 3, pairs: 20, rush: 300,
+			seats: 20_000, group: 2000, promotes: 3, pairs: 20, rush: 300, faults: 4,
 		}
 	}
 	return b

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/waitroom-dev/waitroom/admission/ledger"
 )
 
 func TestMain(m *testing.M) {
@@ -98,6 +100,29 @@ func TestFiguresOfGoTestAreRead(t *testing.T) {
 	t.Parallel()
 	out := "goos: linux\nBenchmarkFanOut-2 \t 1\t 0 ns/op\t 111042 bare/s\t 0.97 personal/bare\t 1.02 shared/bare\nPASS\n"
 	require.Equal(t, map[string]float64{"ns/op": 0, "bare/s": 111042, "personal/bare": .97, "shared/bare": 1.02}, benchmarkFigures(out))
+}
+
+func TestOverAdmissionsAreCounted(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_000_000)
+	leaf := func(ms, first, n int64) ledger.Leaf {
+		return ledger.Leaf{At: at.Add(time.Duration(ms) * time.Millisecond), Runs: []ledger.Run{{First: first, Len: n}}}
+	}
+	above, twice := over([]ledger.Leaf{leaf(0, 1, 10), leaf(500, 11, 1), leaf(1000, 12, 10)}, 10)
+	require.Zero(t, above, "a second is open at its end")
+	require.Zero(t, twice)
+	above, twice = over([]ledger.Leaf{leaf(0, 1, 10), leaf(999, 10, 4)}, 10)
+	require.Equal(t, int64(3), above)
+	require.Equal(t, int64(1), twice)
+}
+
+func TestFaultsInVirtualTimeAreRead(t *testing.T) {
+	t.Parallel()
+	f, err := parseFaults("=== RUN X\n    a_test.go:1: faults 700, over-admissions 0\n    a_test.go:1: faults 400, over-admissions 0\nok\n")
+	require.NoError(t, err)
+	require.Equal(t, figuresOfFaults{faults: 1100}, f)
+	_, err = parseFaults("ok\n")
+	require.Error(t, err)
 }
 
 func TestReportIsWritten(t *testing.T) {

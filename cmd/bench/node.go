@@ -154,6 +154,9 @@ func runNode(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv(nodeEnv)), &spec); err != nil {
 		return fmt.Errorf("node: %w", err)
 	}
+	if spec.Kind == kindLeads {
+		return runLeads(ctx, spec)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if spec.Profile != "" {
