@@ -22,6 +22,8 @@
 //   - timetable: the meetings of a course, each every week or on a date. Two
 //     courses clash when one of each's meetings overlap.
 //   - companion: a seat that is sold only with its wheelchair place.
+//   - sheet: the places of a catalogue in a file, one a line (CSV or JSON). An import
+//     makes the event's places the sheet's, as a whole or not at all.
 //   - hall: one node's memory of an event's seats and stock. It may be behind; it
 //     only spares the database questions, and the database decides.
 //   - hold: a reservation's right to its seats until expires_at, by the
@@ -113,4 +115,7 @@
 //  18. Nobody holds or owns a slot or a course twice, nor two courses that meet at
 //     the same time.
 //  19. Whatever ends without a sale carries its reason, on every way to its end.
+//  20. A sheet is read as it was written, and what is wrong in it is told by line and
+//     column, all at once; an import that would take or change what somebody has is
+//     refused by its lines, and then nothing is done.
 package ticket

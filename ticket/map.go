@@ -136,6 +136,7 @@ type seatPlace struct {
 type itemPlace struct {
 	stockRow
 	name         string
+	ord          int64
 	price        int64 // below 0 the catalogue's
 	starts, ends int64
 	meetings     []string
@@ -176,13 +177,13 @@ func (in *intake) read(ctx context.Context, t tx, event string) error {
 	return t.query(ctx, func(scan func(...any) error) error {
 		var p itemPlace
 		var meetings string
-		err := scan(&p.id, &p.total, &p.free, &p.version, &p.name, &p.price, &p.starts, &p.ends, &meetings)
+		err := scan(&p.id, &p.total, &p.free, &p.version, &p.name, &p.ord, &p.price, &p.starts, &p.ends, &meetings)
 		if err == nil && meetings != "" {
 			err = json.Unmarshal([]byte(meetings), &p.meetings)
 		}
 		in.items = append(in.items, p)
 		return err
-	}, `SELECT id, total, free, version, name, price_cents, starts_ms, ends_ms, meetings
+	}, `SELECT id, total, free, version, name, ord, price_cents, starts_ms, ends_ms, meetings
 		FROM items WHERE event = $1 ORDER BY ord, id`, nil, event)
 }
 

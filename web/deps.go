@@ -66,6 +66,8 @@ type Passes interface {
 type Tickets interface {
 	Put(ctx context.Context, event string, c ticket.Catalogue) error
 	Remove(ctx context.Context, event string) error
+	Import(ctx context.Context, event string, sheet ticket.Sheet) (ticket.Imported, error)
+	Export(ctx context.Context, event string) (ticket.Sheet, error)
 	Map(ctx context.Context, event string) (*ticket.Map, string, error)
 	SeatsLeft(event string) (int64, bool)
 	Reserve(ctx context.Context, req ticket.ReserveRequest) (ticket.Answer, error)

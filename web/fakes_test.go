@@ -221,6 +221,7 @@ type fakeTickets struct {
 	cold    bool
 	maps    atomic.Int64
 	removed []string
+	sheets  []ticket.Sheet
 }
 
 var annsReservation = ticket.Reservation{
@@ -238,6 +239,18 @@ func (t *fakeTickets) Put(_ context.Context, _ string, c ticket.Catalogue) error
 func (t *fakeTickets) Remove(_ context.Context, event string) error {
 	t.removed = append(t.removed, event)
 	return nil
+}
+
+func (t *fakeTickets) Import(_ context.Context, _ string, sheet ticket.Sheet) (ticket.Imported, error) {
+	t.sheets = append(t.sheets, sheet)
+	return ticket.Imported{Added: len(sheet.Items)}, nil
+}
+
+func (t *fakeTickets) Export(context.Context, string) (ticket.Sheet, error) {
+	if len(t.sheets) == 0 {
+		return ticket.Sheet{}, ticket.ErrWrongMode
+	}
+	return t.sheets[len(t.sheets)-1], nil
 }
 
 func (t *fakeTickets) Map(context.Context, string) (*ticket.Map, string, error) {

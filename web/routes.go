@@ -15,6 +15,7 @@ const (
 	routeLive     = "/v1/events/:event/live"
 	routeOps      = "/v1/ops"
 	routeOpsLive  = "/v1/ops/events/:event/live"
+	routeSheet    = "/v1/ops/events/:event/catalogue"
 	routeBooks    = "/v1/ops/events/:event/books"
 	routeGate     = "/v1/gate/:event"
 	routeGateRest = "/v1/gate/:event/*"
@@ -82,6 +83,10 @@ func (s *Server) routes(e *echo.Echo) {
 	e.POST("/v1/ops/events/:event/block", s.opsBlock, s.operator)
 	e.POST("/v1/ops/events/:event/revoke", s.opsRevoke, s.operator)
 	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
+	if s.deps.Tickets != nil {
+		get(routeSheet, s.opsExport, s.operator)
+		e.PUT(routeSheet, s.opsImport, s.operator)
+	}
 	if s.deps.Books != nil {
 		get(routeBooks, s.opsBooks, s.operator)
 		e.POST("/v1/ops/events/:event/replay", s.opsReplay, s.operator)

@@ -130,7 +130,7 @@ func (s *Server) setDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		limit := s.cfg.CallTimeout
-		if c.Path() == routeBooks {
+		if c.Path() == routeBooks || c.Path() == routeSheet {
 			limit = max(limit, booksTimeout)
 		}
 		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)

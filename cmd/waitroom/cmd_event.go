@@ -33,6 +33,7 @@ func newEventCommand() *cobra.Command {
 	cmd.PersistentFlags().Lookup("operator-token").DefValue = "" // never printed by --help
 	cmd.AddCommand(
 		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventAuditCommand(client), eventReplayCommand(client),
+		eventImportCommand(client), eventExportCommand(client),
 		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
 		eventStateCommand(client, "pause", "Let nobody in; joining goes on", waitroom.Paused),
 		eventStateCommand(client, "resume", "Go on after a pause", waitroom.Open),

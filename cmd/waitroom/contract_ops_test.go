@@ -232,3 +232,46 @@ func TestContractCommands(t *testing.T) {
 	require.Contains(t, errs, "cannot be reached")
 	require.Len(t, strings.Split(strings.TrimSpace(errs), "\n"), 1, "one clear line")
 }
+
+// A hall comes from a file, is sold, and is changed by another one; what is held stays.
+func TestContractImportAndExport(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	env := []string{"WAITROOM_OPERATOR_TOKEN=" + operatorToken}
+	event := func(status int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		got, stdout, stderr := runCommand(t, env, append([]string{"event", "--target", s.url}, args...)...)
+		require.Equal(t, status, got, "%v: %s", args, stderr)
+		return stdout, stderr
+	}
+	s.create("filed", facts{"tickets": facts{"kind": "seats", "price_cents": 900}})
+	s.create("copied", facts{"tickets": facts{"kind": "seats"}})
+	const head = "section,row,number,kind,of,blocked\n"
+	first := writeFile(t, "first.csv", head+"A,1,1,,,\nA,1,2,,,true\nA,1,3,wheelchair,,\nA,1,4,companion,A-1-3,\n")
+	out, _ := event(exitOK, "import", "filed", first)
+	require.Equal(t, "4 added, 0 changed, 0 removed\n", out)
+	out, _ = event(exitOK, "import", "filed", first)
+	require.Equal(t, "0 added, 0 changed, 0 removed\n", out)
+	b := newBuyer(t, s, "filed")
+	b.held(s, map[string]any{"seats": []string{"A-1-1"}})
+	for _, format := range []string{"csv", "json"} {
+		out, _ = event(exitOK, "export", "filed", "--format", format)
+		event(exitOK, "import", "copied", writeFile(t, "copy."+format, out))
+		copied, _ := event(exitOK, "export", "copied", "--format", format)
+		require.Equal(t, out, copied)
+	}
+	_, errs := event(exitUsage, "import", "filed", writeFile(t, "second.csv", head+"A,1,2,,,\nA,1,x,,,\nA,1,3,couch,,\n"))
+	require.Contains(t, errs, "line 3: number")
+	require.Contains(t, errs, "line 4: kind")
+	_, errs = event(exitUsage, "import", "filed", writeFile(t, "third.csv", head+"A,1,2,,,\nA,1,5,,,\n"))
+	require.Contains(t, errs, "line 3: id: A-1-1 is held")
+	require.Len(t, s.seatsOf("filed"), 4, "nothing was done")
+	out, _ = event(exitOK, "import", "filed", writeFile(t, "fourth.csv", head+"A,1,1,,,\nA,1,2,,,\nA,1,5,,,\n"))
+	require.Equal(t, "1 added, 1 changed, 2 removed\n", out)
+	seats := s.seatsOf("filed")
+	require.Len(t, seats, 3)
+	require.True(t, strings.HasPrefix(seats["A-1-1"], "held "), "%v", seats)
+	event(exitFailed, "export", "nope")
+	event(exitUsage, "export", "filed", "--format", "xml")
+	event(exitUsage, "import", "filed", "no such file.csv")
+}

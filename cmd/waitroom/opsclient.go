@@ -56,46 +56,56 @@ func (p problem) Error() string {
 
 // call sends one request below /v1/ops/events and decodes the answer into out.
 func (c *opsClient) call(ctx context.Context, method, path string, body, out any) error {
-	var reader io.Reader
+	var sent []byte
+	kind := ""
 	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
 			return usage(err)
 		}
-		reader = bytes.NewReader(raw)
+		kind = "application/json"
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.target+"/v1/ops/events"+path, reader)
-	if err != nil {
-		return usage(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("%s cannot be reached: %w", c.target, err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
-	if err != nil {
-		return fmt.Errorf("answer of %s: %w", c.target, err)
-	}
-	if res.StatusCode >= http.StatusBadRequest {
-		var p problem
-		if json.Unmarshal(raw, &p) != nil || p.Code == "" {
-			return fmt.Errorf("%s answered %s: %s", c.target, res.Status, strings.TrimSpace(string(raw[:min(len(raw), 200)])))
-		}
-		if res.StatusCode == http.StatusUnprocessableEntity {
-			return usage(p)
-		}
-		return p
-	}
-	if out == nil || len(raw) == 0 {
-		return nil
+	raw, err := c.send(ctx, method, path, kind, sent)
+	if err != nil || out == nil || len(raw) == 0 {
+		return err
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		return fmt.Errorf("answer of %s: %w", c.target, err)
 	}
 	return nil
+}
+
+// mostAnswer is the most bytes that are read of an answer.
+const mostAnswer = 128 << 20
+
+// send sends a body of some kind, "" for none, and gives the answer's.
+func (c *opsClient) send(ctx context.Context, method, path, kind string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.target+"/v1/ops/events"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, usage(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be reached: %w", c.target, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", c.target, err)
+	}
+	if res.StatusCode < http.StatusBadRequest {
+		return raw, nil
+	}
+	var p problem
+	if json.Unmarshal(raw, &p) != nil || p.Code == "" {
+		return nil, fmt.Errorf("%s answered %s: %s", c.target, res.Status, strings.TrimSpace(string(raw[:min(len(raw), 200)])))
+	}
+	if res.StatusCode == http.StatusUnprocessableEntity {
+		return nil, usage(p)
+	}
+	return nil, p
 }
