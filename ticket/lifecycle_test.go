@@ -44,7 +44,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 // database's clock, also before any sweep.
 func TestPromise10EndedHoldFreesAtOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		s := openStore(t, address, Config{})
 		c := hallOf(1, 2)
@@ -76,7 +76,7 @@ func TestPromise10EndedHoldFreesAtOnce(t *testing.T) {
 // Promise 11: a hold in payment does not end before its outcome or its cap.
 func TestPromise11HoldInPaymentIsALease(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		s := openStore(t, address, Config{PaymentLease: 10 * time.Minute})
 		c := hallOf(1, 2)
@@ -87,6 +87,10 @@ func TestPromise11HoldInPaymentIsALease(t *testing.T) {
 		a, err := s.Pay(t.Context(), ann.pay(held.ID))
 		require.NoError(t, err)
 		require.Equal(t, PaymentPending, decode(t, a).Status)
+		r, err := s.Reservation(t.Context(), "e", held.ID, "ann")
+		require.NoError(t, err)
+		require.True(t, decode(t, a).Expires.Equal(r.ExpiresAt), "the buyer is told when the lease ends")
+		require.WithinDuration(t, held.Expires.Add(9*time.Minute), r.ExpiresAt, 30*time.Second, "a lease, not the hold of a minute")
 		require.ErrorIs(t, s.Cancel(t.Context(), "e", held.ID, "ann"), ErrNotCancellable)
 		s.skew.Add(5 * 60_000)
 		require.NoError(t, s.expireAll(t.Context(), "e", true))
@@ -120,7 +124,7 @@ func TestPromise11HoldInPaymentIsALease(t *testing.T) {
 
 func TestPayOnceUnderAnyKey(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 10, PriceCents: 5000}))
@@ -180,7 +184,7 @@ func TestPayOnceUnderAnyKey(t *testing.T) {
 // Promise 12: every node hears each outcome, and its map follows within a poll.
 func TestPromise12NodesFollowEachOther(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		a, b := openStore(t, address, Config{Poll: 20 * time.Millisecond}), openStore(t, address, Config{Poll: 20 * time.Millisecond})
 		c := hallOf(2, 3)

@@ -49,11 +49,27 @@ func onBoth(t *testing.T, test func(t *testing.T, address string)) {
 	})
 }
 
+// onPools is onBoth, and a third time with a pool of one connection for each node:
+// promise 8. `make test-pool` does so with every test.
+func onPools(t *testing.T, test func(t *testing.T, address string)) {
+	t.Helper()
+	onBoth(t, test)
+	t.Run("pool of one", func(t *testing.T) {
+		t.Parallel()
+		test(t, withPool(sqltest.Postgres(t), "1"))
+	})
+}
+
+// withPool is an address with so many connections.
+func withPool(address, n string) string {
+	return address + map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")] + "pool_max_conns=" + n
+}
+
 // openStore opens one node's store. TEST_POOL=1 gives it a pool of one connection.
 func openStore(tb testing.TB, address string, cfg Config) *Store {
 	tb.Helper()
 	if n := os.Getenv("TEST_POOL"); n != "" && !strings.Contains(address, "pool_max_conns") {
-		address += map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")] + "pool_max_conns=" + n
+		address = withPool(address, n)
 	}
 	db, err := Open(tb.Context(), address)
 	require.NoError(tb, err)

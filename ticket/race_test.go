@@ -3,7 +3,6 @@ package ticket
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -58,7 +57,7 @@ func TestPromise1OneSeatManyBuyers(t *testing.T) {
 	for _, locking := range []string{Optimistic, Pessimistic} {
 		t.Run(locking, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, address string) {
+			onPools(t, func(t *testing.T, address string) {
 				t.Helper()
 				nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{Lanes: 4, Group: 8})}
 				c := hallOf(1, 1)
@@ -83,7 +82,7 @@ func TestPromise2StockAddsUp(t *testing.T) {
 	for _, locking := range []string{Optimistic, Pessimistic} {
 		t.Run(locking, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, address string) {
+			onPools(t, func(t *testing.T, address string) {
 				t.Helper()
 				nodes := []*Store{openStore(t, address, Config{Group: 16}), openStore(t, address, Config{Lanes: 2, Group: 16})}
 				require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 101, Locking: locking}))
@@ -105,7 +104,7 @@ func TestPromise2StockAddsUp(t *testing.T) {
 // Promise 3: the server's own choice never sells a seat twice, and sells all.
 func TestPromise3BestAvailableSellsAll(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{Group: 16}), openStore(t, address, Config{Lanes: 2, Group: 16})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", hallOf(10, 10)))
@@ -128,7 +127,7 @@ func TestPromise3BestAvailableSellsAll(t *testing.T) {
 // Promise 4: one token buys once.
 func TestPromise4TokenBuysOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 100_000, PerUser: 1000}))
@@ -158,7 +157,7 @@ func TestPromise4TokenBuysOnce(t *testing.T) {
 // Promise 5: one key acts once; 50 at once have one effect.
 func TestPromise5OneKeyActsOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{}), openStore(t, address, Config{})}
 		require.NoError(t, nodes[0].Put(t.Context(), "e", hallOf(5, 10)))
@@ -195,7 +194,7 @@ func TestPromise5OneKeyActsOnce(t *testing.T) {
 // Promise 6: a person has at most per_user, whatever they do at once.
 func TestPromise6ShareHolds(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		nodes := []*Store{openStore(t, address, Config{Group: 4}), openStore(t, address, Config{Lanes: 3, Group: 4})}
 		c := hallOf(10, 10)
@@ -216,7 +215,7 @@ func TestPromise6ShareHolds(t *testing.T) {
 // Promise 7: a bad call in a group spoils nobody else's.
 func TestPromise7BadCallSpoilsNobody(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, address string) {
+	onPools(t, func(t *testing.T, address string) {
 		t.Helper()
 		s := openStore(t, address, Config{})
 		require.NoError(t, s.Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 1000}))
@@ -244,11 +243,7 @@ func TestPromise8CrowdOnSmallPool(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string) {
 		t.Helper()
-		sep := "?"
-		if strings.Contains(address, "?") {
-			sep = "&"
-		}
-		s := openStore(t, address+sep+"pool_max_conns=1", Config{})
+		s := openStore(t, withPool(address, "1"), Config{})
 		running(t, s)
 		require.NoError(t, s.Put(t.Context(), "e", hallOf(20, 20)))
 		got := atOnce(400, func(i int) string {

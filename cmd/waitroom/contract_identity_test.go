@@ -1,7 +1,9 @@
 package main
 
 import (
+	"database/sql"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,4 +60,54 @@ func TestContractIdentity(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, status)
 		require.Equal(t, name, refused["code"])
 	}
+}
+
+// What is stored under an idempotency key holds nothing of the person: neither who
+// it was, nor the tokens and the key that were sent.
+func TestContractAnswersHoldNoPersonalData(t *testing.T) {
+	t.Parallel()
+	const ann = "ann@campus.example"
+	secret, data := strings.Repeat("secret of the site ", 3), filepath.Join(t.TempDir(), "data")
+	s := startInstance(t, "--identity-secret", secret, "--data", data)
+	members := hall(facts{"price_cents": 2500})
+	members["identity"] = "jwt"
+	s.create("hall", members)
+	own, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": ann, "exp": time.Now().Add(time.Hour).Unix()}).SignedString([]byte(secret))
+	require.NoError(t, err)
+	status, _, joined := call(t, http.MethodPost, s.url+"/v1/events/hall/entries", nil, bearerOf(own))
+	require.Equal(t, http.StatusCreated, status, joined)
+	b := (&person{t: t, event: "hall", token: own}).inside(s)
+	require.Equal(t, ann, claimsOf(t, b.pass)["sub"])
+	status, _, refused := b.reserve(s, "the key of a refusal", map[string]any{"quantity": 3})
+	require.Equal(t, http.StatusConflict, status, refused)
+	status, _, answer := b.reserve(s, "the key of a hold", map[string]any{"quantity": 2})
+	require.Equal(t, http.StatusCreated, status, answer)
+	status, _, answer = b.pay(s, answer["reservation_id"].(string), "the key of a payment", "approve")
+	require.Equal(t, http.StatusAccepted, status, answer)
+
+	db, err := sql.Open("sqlite", filepath.Join(data, "waitroom.db"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	rows, err := db.QueryContext(t.Context(), `SELECT * FROM answers`)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	stored := 0
+	for ; rows.Next(); stored++ {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new([]byte)
+		}
+		require.NoError(t, rows.Scan(values...))
+		for i, v := range values {
+			for _, personal := range []string{
+				"ann", "campus", own, b.pass, claimsOf(t, b.pass)["jti"].(string), joined["entry_id"].(string), "the key", "127.0.0.1",
+			} {
+				require.NotContains(t, string(*v.(*[]byte)), personal, columns[i])
+			}
+		}
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, 3, stored, "the refusal, the hold, the payment")
 }
