@@ -74,7 +74,8 @@ func (db *DB) migrator() (*goose.Provider, error) {
 	kind := goose.DialectSQLite3
 	if db.dialect == postgres {
 		kind = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker()
+		// Asked for each second, not each fifth: nodes that start together take turns.
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 		if err != nil {
 			return nil, fmt.Errorf("migration lock: %w", err)
 		}
