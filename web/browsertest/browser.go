@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -207,6 +209,16 @@ func (p Page) NoFaults() {
 func (p Page) Resize(width, height int64) {
 	p.t.Helper()
 	require.NoError(p.t, chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height)))
+}
+
+// Scheme has the tab prefer "light" or "dark".
+func (p Page) Scheme(name string) {
+	p.t.Helper()
+	prefers := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
+	require.NoError(p.t, chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, prefers)
+		return err
+	})))
 }
 
 // Screenshot is what the tab shows, as a PNG.

@@ -7,6 +7,7 @@
 //	                          │             messages to the next page
 //	                          ├─ live.js    the connection: socket, else stream, else asking
 //	                          ├─ event.js   the public event, and the server's clock
+//	                          ├─ drawn.js   the check of one's own place in a draw, by draw.js
 //	                          └─ turn.js    the way into the shop or to the site
 //	shop.html ─── shop.js ────┬─ basket.js  choice, price, keys, outcomes: pure
 //	                          └─ seats.js   the map: 2,000 buttons, one tab stop a section
@@ -18,8 +19,8 @@
 //
 // # What a waiting page shows
 //
-//	load ──▶ before ──▶ join ──▶ wait ──▶ turn ──▶ (shop)
-//	  │                   ▲        │        │
+//	load ──▶ before ──▶ join ──▶ wait ──▶ turn ──▶ (shop)     join ──▶ turn    mode instant
+//	  │                   ▲        │        │                 join ──▶ number  mode buffered
 //	  └──▶ missing        └─ end ◀─┴────────┘
 //
 // # Promises, each with a test that names it
@@ -39,4 +40,9 @@
 //  7. A deed that must happen once (reserve, pay) carries one key over all its retries.
 //  8. Every code of the contract has a sentence that says what to do.
 //  9. Every sentence comes from strings.js; the English in the pages is the same.
+//  10. In the lobby of a draw no place is shown. The commitment that was there when
+//     this device joined is kept, and whoever was in the draw can have the page work
+//     out their place anew; what does not fit is named.
+//  11. A number is asked for under one key of this device, over retries and visits, and
+//     comes by whatever connection there is.
 package pages

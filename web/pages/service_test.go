@@ -64,6 +64,9 @@ type service struct {
 	hellos    []string
 	noSocket  bool
 	noStream  bool
+	anyone    bool // entries/me knows everybody, whatever the token
+	newcomer  doc  // the answer to who joins; nil: at 50 in line
+	proof     any  // of the draw, for draw/me; nil: not in it
 }
 
 func newService(t *testing.T) *service {
@@ -92,6 +95,8 @@ func newService(t *testing.T) *service {
 	mux.HandleFunc("POST "+base+"/reservations", s.postReservation)
 	mux.HandleFunc("GET "+base+"/reservations/{id}", s.getReservation)
 	mux.HandleFunc("POST "+base+"/reservations/{id}/payment", s.postPayment)
+	mux.HandleFunc("POST "+base+"/tokens", s.postToken)
+	mux.HandleFunc("GET "+base+"/draw/me", s.getProof)
 	s.operations(mux)
 	srv := httptest.NewServer(s.record(mux))
 	s.address = srv.URL
@@ -215,7 +220,13 @@ func (s *service) postEntry(w http.ResponseWriter, r *http.Request) {
 		s.joined++
 		s.token = fmt.Sprintf("place-token-%d", s.joined)
 		s.place = doc{"entry_id": "ann", "state": "waiting", "position": 50, "ahead": 49, "waiting": 120}
+		if s.newcomer != nil {
+			s.place = maps.Clone(s.newcomer)
+		}
 		status = http.StatusCreated
+	}
+	if s.place["status"] != nil {
+		status = numberStatus(s.place)
 	}
 	body := maps.Clone(s.place)
 	body["place_token"] = s.token
@@ -225,7 +236,7 @@ func (s *service) postEntry(w http.ResponseWriter, r *http.Request) {
 
 func (s *service) getMe(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	known := s.place != nil && r.Header.Get("Authorization") == "Bearer "+s.token
+	known := s.place != nil && (s.anyone || r.Header.Get("Authorization") == "Bearer "+s.token)
 	body := maps.Clone(s.place)
 	s.mu.Unlock()
 	if !known {
@@ -233,14 +244,18 @@ func (s *service) getMe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Retry-After", "2")
-	tag := fmt.Sprintf(`W/"%v.%v"`, body["state"], body["position"])
+	tag := fmt.Sprintf(`W/"%v.%v.%v"`, body["state"], body["position"], body["status"])
 	w.Header().Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
 		s.set(func(s *service) { s.unchanged++ })
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	s.answer(w, http.StatusOK, body)
+	status := http.StatusOK
+	if body["status"] != nil {
+		status = numberStatus(body)
+	}
+	s.answer(w, status, body)
 }
 
 func (s *service) deleteMe(w http.ResponseWriter, _ *http.Request) {
@@ -307,7 +322,10 @@ func (s *service) first() doc {
 		m["type"] = "admitted"
 		return m
 	default:
-		return doc{"type": "event", "state": "open"}
+		if s.place["seq"] != nil {
+			return doc{"type": "result", "seq": s.place["seq"], "winner": s.place["winner"]}
+		}
+		return doc{"type": "event", "state": s.event["state"]}
 	}
 	return doc{"type": "position", "position": s.place["position"], "ahead": s.place["ahead"], "waiting": 120, "rate_per_s": 2}
 }

@@ -1,4 +1,5 @@
-import { attempt, follow, loss, panel, price, prune, randomKey, seatsOf, takes } from '/assets/basket.js';
+import { randomKey } from '/assets/api.js';
+import { attempt, follow, loss, panel, price, prune, seatsOf, takes } from '/assets/basket.js';
 import { has } from '/assets/strings.js';
 import { same, yes } from './check.js';
 

@@ -1,4 +1,4 @@
-import { ahead, ending, mayJoin, nothing, opening, panel, progress, reduce } from '/assets/place.js';
+import { ahead, ending, mayCheck, mayJoin, nothing, opening, panel, progress, reduce } from '/assets/place.js';
 import { same, yes } from './check.js';
 
 const open = { id: 'demo', name: 'Demo', state: 'open', rate_per_s: 10 };
@@ -49,6 +49,27 @@ export default {
     const s = play(event, waiting(5));
     yes(reduce(s, { type: 'of a later version', position: 1 }) === s, 'an unknown message changed the page');
     yes(reduce(s, { type: 'bye' }) === s, 'bye is the connection’s');
+  },
+  'a number, once known, stays': () => {
+    const now = Date.parse('2026-05-01T12:00:00Z');
+    const asked = (more) => ({ type: 'Place', place: { request_id: 'r', ...more } });
+    const queued = play(event, asked({ status: 'queued' }), asked({ status: 'processing' }));
+    same([queued.phase, queued.number, panel(queued, now)], ['queued', null, 'number']);
+    const told = reduce(queued, { type: 'result', seq: 1000, winner: true });
+    same([told.number, panel(told, now)], [{ seq: 1000, winner: true }, 'number']);
+    yes(reduce(told, asked({ status: 'processing' })) === told, 'an older answer took the number back');
+    yes(reduce(queued, { type: 'result', seq: 0 }) === queued, 'nobody is number 0');
+    same(play(event, asked({ status: 'numbered', seq: 7, winner: false })).number, { seq: 7, winner: false });
+    same(['scheduled', 'lobby', 'open'].map((state) => mayJoin({ state, mode: 'buffered', lobby_opens_at: '2026-05-01T11:00:00Z' }, now)), [false, false, true]);
+  },
+  'a draw may be checked when all of it is out': () => {
+    const drawn = (draw) => ({ type: 'Event', event: { ...open, order: 'draw', draw } });
+    const lobby = { type: 'Place', place: { state: 'lobby' } };
+    same(play(drawn({ commitment: 'c' }), lobby).position, null);
+    yes(!mayCheck(play(drawn({ commitment: 'c', seed: 's' }), lobby)), 'nobody has a place in the lobby');
+    yes(!mayCheck(play(drawn({ commitment: 'c' }), waiting(5))), 'the seed is not out');
+    yes(mayCheck(play(drawn({ commitment: 'c', seed: 's' }), waiting(5))), 'all is out');
+    yes(!mayCheck(play(event, waiting(5))), 'there is no draw');
   },
   'each state has its panel': () => {
     const now = Date.parse('2026-05-01T12:00:00Z');

@@ -32,6 +32,12 @@ export class Unreachable extends Error {
   }
 }
 
+// randomKey names a deed that must happen once. It needs no secure context, which
+// crypto.randomUUID does.
+export function randomKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
+}
+
 const patience = 12000;
 
 // call asks once. token is the place or operator token, entry the entry token; none

@@ -39,11 +39,6 @@ export function attempt(kept, wish, random) {
   return kept?.signature === signature ? kept : { signature, key: random() };
 }
 
-// randomKey needs no secure context, which crypto.randomUUID does.
-export function randomKey() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
-}
-
 const running = new Set(['held', 'payment_pending']);
 
 // isRunning tells whether a reservation may still change by itself.

@@ -1,7 +1,6 @@
 // The operator's console: one sample a second, and the few deeds of a running event.
 
-import { call } from './api.js';
-import { randomKey } from './basket.js';
+import { call, randomKey } from './api.js';
 import { drawAudit, drawEvents, drawSample } from './console-view.js';
 import { $, attr, panels, show, text, translate } from './dom.js';
 import { operatorKey, tab } from './store.js';

@@ -5,13 +5,14 @@
 export const nothing = Object.freeze({
   event: null, // the public event, as it was last told
   missing: false, // there is no such event
-  phase: 'unknown', // unknown, none, lobby, waiting, admitted, entered or ended
+  phase: 'unknown', // unknown, none, lobby, queued, numbered, waiting, admitted, entered or ended
   position: null, // the least so far
   waiting: null,
   first: null, // the position this place began with
   eta: null,
   p90: null,
   turn: null, // {token, expires, redirect}
+  number: null, // {seq, winner}, where people are numbered
   end: null, // {state, turn}: how the place ended, and whether its turn had come
   away: false, // the service says that its store does not answer
 });
@@ -39,6 +40,8 @@ export function reduce(s, m) {
       return { ...fresh(s), phase: 'none' };
     case 'Place':
       return { ...place(m.created ? fresh(s) : s, m.place), away: false };
+    case 'result':
+      return numbered(s, m);
     case 'position':
       return position(s.phase === 'waiting' || s.phase === 'unknown' ? s : fresh(s), m);
     case 'admitted':
@@ -86,7 +89,15 @@ function position(s, m) {
   };
 }
 
+// numbered is whoever has a number; it never changes.
+function numbered(s, { seq, winner }) {
+  if (!(seq >= 1)) return s;
+  return { ...fresh(s), phase: 'numbered', number: { seq, winner: winner === true } };
+}
+
 function place(s, p) {
+  if (p.status === 'numbered') return numbered(s, p);
+  if (p.status) return s.phase === 'numbered' ? s : { ...fresh(s), phase: 'queued' };
   switch (p.state) {
     case 'lobby':
       return { ...s, phase: 'lobby', waiting: finite(p.waiting), turn: null, end: null };
@@ -125,6 +136,12 @@ export function progress(s) {
 // soldOut tells whether nothing is left to buy.
 export const soldOut = (s) => s.event?.seats_left === 0;
 
+// isDraw tells whether the places of those who come early are drawn.
+export const isDraw = (s) => s.event?.order === 'draw';
+
+// mayCheck tells whether this place may have been drawn, and all of the draw is out.
+export const mayCheck = (s) => isDraw(s) && Boolean(s.event.draw?.seed) && ['waiting', 'admitted', 'entered'].includes(s.phase);
+
 // opening is the moment people wait for, {at, what}: "lobby" is when they may join,
 // "open" when they are let in; null where it has come or is not known.
 export function opening(event, now) {
@@ -136,17 +153,20 @@ export function opening(event, now) {
   return null;
 }
 
+// lined tells whether there is a line: tokens and numbers are asked for without one.
+const lined = (event) => event.mode !== 'instant' && event.mode !== 'buffered';
+
 // mayJoin is what the page offers; the server decides. An event whose time has come
 // by the server's clock is tried before we heard of it.
 export function mayJoin(event, now) {
   switch (event?.state) {
     case 'lobby':
-      return event.mode !== 'instant'; // there is no line to stand in before it opens
+      return lined(event); // there is nothing to stand in before it opens
     case 'open':
     case 'paused':
       return true;
     case 'scheduled': {
-      const lobby = event.mode === 'instant' ? null : event.lobby_opens_at;
+      const lobby = lined(event) ? event.lobby_opens_at : null;
       const from = Date.parse(lobby ?? event.opens_at ?? '');
       return from <= now;
     }
@@ -159,6 +179,7 @@ export function mayJoin(event, now) {
 export function panel(s, now) {
   if (s.missing) return 'missing';
   if (s.phase === 'ended') return 'end';
+  if (s.phase === 'queued' || s.phase === 'numbered') return 'number';
   if (s.phase === 'admitted' || s.phase === 'entered') return 'turn';
   if (!s.event || s.phase === 'unknown') return 'load';
   if (s.phase === 'waiting' || s.phase === 'lobby') return s.event.state === 'closed' ? 'end' : 'wait';

@@ -1,8 +1,8 @@
 // The shop page: choose, hold, pay.
 
-import { call, insist } from './api.js';
+import { call, insist, randomKey } from './api.js';
 import { Backoff, jitter } from './backoff.js';
-import { attempt, follow, isRunning, panel, prune, randomKey, seatsOf, takes } from './basket.js';
+import { attempt, follow, isRunning, panel, prune, seatsOf, takes } from './basket.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, translate } from './dom.js';
 import { look } from './event.js';

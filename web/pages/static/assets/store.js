@@ -54,4 +54,6 @@ export const turnKey = (event) => `waitroom:turn:${event}`;
 export const sentKey = (event) => `waitroom:sent:${event}`;
 export const reservationKey = (event) => `waitroom:reservation:${event}`;
 export const attemptKey = (event, deed) => `waitroom:attempt:${deed}:${event}`;
+// A commitment is {commitment, born}: that of the draw which the joining `born` is in.
+export const commitmentKey = (event) => `waitroom:commitment:${event}`;
 export const operatorKey = 'waitroom:operator';

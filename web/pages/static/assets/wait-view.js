@@ -2,7 +2,7 @@
 
 import { $, attr, show, text } from './dom.js';
 import { countdown, estimate, moment, number, parts, rate, spoken } from './format.js';
-import { ahead, ending, opening, panel, progress, soldOut } from './place.js';
+import { ahead, ending, isDraw, mayCheck, opening, panel, progress, soldOut } from './place.js';
 import { has, t } from './strings.js';
 import { destination } from './turn.js';
 
@@ -15,7 +15,8 @@ export function draw(view) {
   document.title = titleOf(view, name, title);
   attr(document.body, 'data-mood', name === 'turn' ? 'turn' : null);
   notices(view, name);
-  ({ load, before, join, wait, turn, end, missing: () => {} })[name](view);
+  drawn(view, name);
+  ({ load, before, join, wait, number: numbering, turn, end, missing: () => {} })[name](view);
   return name;
 }
 
@@ -76,33 +77,51 @@ function before({ state, now, clockKnown }) {
   show($('clock-day-box'), p.days > 0);
 }
 
+// asks are the sentences of a panel where one joins, by what is given out there.
+const asks = {
+  place: { title: 'join.title', hint: 'join.hint', open: 'join.open', soon: 'join.lobby', button: 'join.button', busy: 'join.busy' },
+  draw: { title: 'draw.join.title', hint: 'join.hint', open: 'draw.lobby', soon: 'draw.join', button: 'draw.join.button', busy: 'join.busy' },
+  token: { title: 'issue.title', hint: 'issue.hint', open: 'issue.open', button: 'issue.button', busy: 'issue.busy' },
+  number: { title: 'number.ask.title', hint: 'number.ask.hint', open: 'number.ask.open', button: 'number.ask.button', busy: 'issue.busy' },
+};
+
+function askFor(state) {
+  const { mode, state: is } = state.event;
+  if (mode === 'instant') return asks.token;
+  if (mode === 'buffered') return asks.number;
+  return isDraw(state) && (is === 'lobby' || is === 'scheduled') ? asks.draw : asks.place;
+}
+
 function join({ state, now, busy }) {
   const next = opening(state.event, now);
-  const instant = state.event.mode === 'instant';
-  text($('join-title'), t(instant ? 'issue.title' : 'join.title'));
-  text($('join-hint'), t(instant ? 'issue.hint' : 'join.hint'));
-  const open = instant ? t('issue.open') : t('join.open');
-  text($('join-text'), next && !instant ? t('join.lobby', { left: spoken(next.at - now) }) : open);
+  const ask = askFor(state);
+  const instant = !ask.soon;
+  text($('join-title'), t(ask.title));
+  text($('join-hint'), t(ask.hint));
+  text($('join-text'), next && ask.soon ? t(ask.soon, { left: spoken(next.at - now) }) : t(ask.open));
   const waiting = state.event.waiting ?? 0;
   text($('join-waiting'), waiting > 0 ? t('join.waiting', { n: waiting }) : t('join.nobody'));
   show($('join-heads'), waiting > 0 && !instant);
   show($('join-waiting'), !instant);
-  joining($('join'), instant ? 'issue.button' : 'join.button', busy, instant);
+  joining($('join'), ask.button, busy, ask.busy);
   const left = busy.join ? Math.ceil((busy.join.until - performance.now()) / 1000) : 0;
   show($('join-retry'), left > 0);
   if (left > 0) text($('join-retry'), t(busy.join.why === 'exhausted' ? 'issue.exhausted' : 'join.retry', { n: left }));
 }
 
-function joining(button, key, busy, instant) {
+function joining(button, key, busy, busyKey = 'join.busy') {
   attr(button, 'aria-disabled', busy.join ? 'true' : null);
-  text(button, t(!busy.join ? key : instant ? 'issue.busy' : 'join.busy'));
+  text(button, t(busy.join ? busyKey : key));
 }
 
 function wait({ state, now, busy }) {
   const e = state.event;
   const known = state.position !== null;
+  const inDraw = state.phase === 'lobby' && isDraw(state);
+  text($('wait-title'), t(inDraw ? 'draw.lobby.title' : 'wait.title'));
   show($('position-box'), known);
   show($('finding'), !known);
+  text($('finding'), t(!inDraw ? 'wait.finding' : e.draw?.closed_at ? 'draw.drawing' : 'draw.lobby'));
   if (known) text($('position'), number(state.position));
   const before = ahead(state);
   text($('ahead'), !known ? '' : before === 0 ? t('wait.next') : t('wait.ahead', { n: before }));
@@ -125,6 +144,29 @@ function wait({ state, now, busy }) {
   show($('seats-box'), Number.isFinite(seats));
   if (Number.isFinite(seats)) text($('seats'), number(seats));
   attr($('leave'), 'aria-disabled', busy.leave ? 'true' : null);
+}
+
+// drawn offers to check the draw, below whatever the place is now.
+function drawn({ state, proof }, name) {
+  show($('drawn'), mayCheck(state) && (name === 'wait' || name === 'turn'));
+  attr($('drawn-check'), 'aria-disabled', proof?.busy ? 'true' : null);
+  text($('drawn-check'), t(proof === null ? 'draw.check' : proof.busy ? 'draw.checking' : 'draw.again'));
+  show($('drawn-check'), !proof?.fair);
+  text($('drawn-said'), proof && !proof.busy ? t(proof.key, proof.values) : '');
+  attr($('drawn-said'), 'data-fair', proof?.fair ? 'yes' : null);
+}
+
+function outcome(number) {
+  return number === null ? 'queued' : number.winner ? 'won' : 'lost';
+}
+
+function numbering({ state: { number: mine } }) {
+  const key = outcome(mine);
+  text($('number-title'), t(`number.${key}.title`));
+  text($('number-text'), t(`number.${key}.text`));
+  show($('number-dots'), mine === null);
+  show($('number-box'), mine !== null);
+  if (mine) text($('number'), number(mine.seq));
 }
 
 function turn({ state, now, leap }) {
@@ -150,6 +192,7 @@ let saidLink = '';
 let saidState = '';
 let saidPosition = null;
 let saidJoin = false;
+let saidNumber = null;
 
 // speak says the news to screen readers: the turn and changes of state at once, the
 // position when it moved and some time has passed.
@@ -157,6 +200,11 @@ export function speak({ state, now, pill, busy }, speaker) {
   if (state.turn && state.turn.token !== saidTurn) {
     saidTurn = state.turn.token;
     speaker.say(t('say.turn', { left: spoken(state.turn.expires - now) }));
+    return;
+  }
+  if (state.number && state.number.seq !== saidNumber) {
+    saidNumber = state.number.seq;
+    speaker.say(t('number.say', { n: saidNumber, text: t(`number.${outcome(state.number)}.text`) }));
     return;
   }
   const trouble = pill === 'retry' || pill === 'offline' ? pill : pill === 'live' || pill === 'checking' ? '' : saidLink;

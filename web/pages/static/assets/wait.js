@@ -1,14 +1,15 @@
 // The waiting page: join, wait, come in.
 
-import { insist, call } from './api.js';
+import { insist, call, randomKey } from './api.js';
 import { Backoff, jitter } from './backoff.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
+import { forget as forgetDraw, keep as keepDraw, verify } from './drawn.js';
 import { look, nextLook } from './event.js';
 import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
-import { nothing, opening, reduce } from './place.js';
-import { device, placeKey } from './store.js';
+import { isDraw, nothing, opening, reduce } from './place.js';
+import { attemptKey, device, placeKey } from './store.js';
 import { go, wasSent } from './turn.js';
 import { draw, speak } from './wait-view.js';
 
@@ -34,6 +35,9 @@ let looking;
 const busy = { join: null, leave: null }; // {retryAt} while a call runs
 const leap = { at: null, off: false }; // the redirect: when, and whether it was called off
 let note = '';
+let entry; // the id of this place, by the last answer
+let proof = null; // what the check of the draw found: {key, values, fair, busy}
+let fetching; // the one question after the draw
 let told = -Infinity; // when a connection last told of the event
 
 const live = new Live({
@@ -68,10 +72,14 @@ function take(message) {
   render();
 }
 
+// afterDraw is the most, in ms, that a page waits with its question after the draw.
+const afterDraw = 20000;
+
 // arrive does what is due when a phase begins.
 function arrive(before) {
+  if (isDraw(state)) drawn(before);
   const inside = state.phase === 'admitted' || state.phase === 'entered';
-  if (state.phase === 'ended' || state.phase === 'none') live.stop();
+  if (['ended', 'none', 'numbered'].includes(state.phase)) live.stop();
   if (!inside) {
     leap.at = null;
     return;
@@ -85,6 +93,27 @@ function arrive(before) {
   if (back && before.phase !== 'unknown') askPlace().catch(() => {});
 }
 
+// drawn follows a draw: it keeps what the draw is bound to, and asks once for the
+// drawn place, whose receipt carries where it stands. All learn their places in one
+// moment, so each asks at a time of its own.
+function drawn(before) {
+  if (state.phase === 'lobby' && mine.token) keepDraw(event, state.event.draw, mine.born);
+  if (before.phase !== 'lobby' || state.phase === 'lobby' || state.phase === 'ended') return;
+  clearTimeout(fetching);
+  fetching = setTimeout(() => {
+    lookSoon(0);
+    if (mine.token) askPlace().catch(() => {});
+  }, jitter(0, { base: afterDraw, cap: afterDraw }));
+}
+
+async function checkDraw() {
+  if (proof?.busy) return;
+  proof = { key: 'draw.checking', busy: true };
+  render();
+  proof = await verify({ event, entry, token: mine.token, born: mine.born });
+  render();
+}
+
 // remember keeps the least position, so that a refresh never shows a larger one.
 function remember() {
   if (!mine.token || state.phase !== 'waiting') return;
@@ -96,10 +125,13 @@ function remember() {
 function forget() {
   mine = {};
   device.remove(placeKey(event));
+  forgetDraw(event);
 }
 
 // keepToken takes the proof of place out of an answer. created begins a new place.
 function keepToken(place, created) {
+  entry = place.entry_id ?? entry;
+  if (created) proof = null;
   if (!place.place_token) return;
   if (created) mine = { token: place.place_token, born: Date.now() };
   else if (mine.token === place.place_token) return;
@@ -136,6 +168,14 @@ function issued(answer) {
   return { ...answer, state: 'admitted' };
 }
 
+// numberKey names this device's request for a number, over all tries and visits.
+function numberKey() {
+  const name = attemptKey(event, 'number');
+  const key = device.get(name) ?? randomKey();
+  device.set(name, key);
+  return key;
+}
+
 // join takes a place, or finds the one this device has; where there is no line, it
 // asks for a token until there is a definite answer.
 async function join() {
@@ -144,9 +184,10 @@ async function join() {
   note = '';
   render();
   const instant = state.event?.mode === 'instant';
+  const key = state.event?.mode === 'buffered' ? numberKey() : undefined;
   try {
     const answer = await insist(
-      (attempt) => call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, { token: mine.token, attempt }),
+      (attempt) => call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, { token: mine.token, attempt, key }),
       {
         tries: Infinity,
         backoff: new Backoff({ base: 1000, cap: 20000 }),
@@ -161,7 +202,7 @@ async function join() {
     keepToken(answer.body, created);
     busy.join = null;
     take({ type: 'Place', place: instant ? issued(answer.body) : answer.body, created });
-    live.start();
+    if (state.phase !== 'numbered') live.start();
     focusHeading(root);
   } catch (err) {
     busy.join = null;
@@ -232,7 +273,7 @@ function lookSoon(ms) {
 }
 
 function render() {
-  const view = { state, now: clock.now(), clockKnown: clock.known, busy, note, leap, pill: pill.kind, failing: looks > 0 };
+  const view = { state, now: clock.now(), clockKnown: clock.known, busy, note, leap, proof, pill: pill.kind, failing: looks > 0 };
   const name = draw(view);
   if (panels(root, name) && ['turn', 'end'].includes(name)) focusHeading(root);
   speak(view, speaker);
@@ -294,12 +335,13 @@ async function start() {
   } catch (err) {
     if (err.over) return; // its ending is shown
   }
-  if (state.phase !== 'ended' && state.phase !== 'none') live.start();
+  if (!['ended', 'none', 'numbered'].includes(state.phase)) live.start();
 }
 
 function wire() {
   $('join').addEventListener('click', join);
   $('again').addEventListener('click', join);
+  $('drawn-check').addEventListener('click', checkDraw);
   $('enter').addEventListener('click', enter);
   $('stay').addEventListener('click', stay);
   $('leave').addEventListener('click', () => $('leave-dialog').showModal());
