@@ -15,6 +15,8 @@ import (
 type ears struct {
 	hub  *hub.Hub
 	lost chan struct{} // capacity 1: an event is gone, deleted or with the whole store
+	// changed has capacity 1: settings or state of an event are others now.
+	changed chan struct{}
 
 	mu sync.Mutex // guards the fields below
 	// known are the events as they were heard of last; gone are those of them that
@@ -24,7 +26,7 @@ type ears struct {
 
 func newEars() *ears {
 	return &ears{
-		lost:  make(chan struct{}, 1),
+		lost: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		known: make(map[waitroom.EventID]waitroom.Event), gone: make(map[waitroom.EventID]waitroom.Event),
 	}
 }
@@ -53,6 +55,10 @@ func (e *ears) Changed(ev waitroom.Event) {
 func (e *ears) remember(ev waitroom.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	select {
+	case e.changed <- struct{}{}:
+	default: // said already
+	}
 	if before, ok := e.known[ev.ID]; ok && ev.Reason == waitroom.ReasonDeleted {
 		e.gone[ev.ID] = before
 		delete(e.known, ev.ID)
@@ -71,6 +77,15 @@ func (e *ears) believe() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.gone)
+}
+
+// living are the events that there are.
+func (e *ears) living() []waitroom.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(slices.Collect(maps.Values(e.known)), func(ev waitroom.Event) bool {
+		return ev.Reason == waitroom.ReasonDeleted
+	})
 }
 
 // events are all that a store which lost its data should have.

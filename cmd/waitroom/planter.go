@@ -48,6 +48,7 @@ func readPlan(cfg serveConfig) (plan, error) {
 type planter struct {
 	s    *service
 	ears *ears
+	kept string // the file that keeps the embedded store's events; empty elsewhere
 }
 
 const (
@@ -64,6 +65,9 @@ const (
 func (s *service) plant(ctx context.Context, p plan) error {
 	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
 	defer cancel()
+	if err := s.planter.plantKept(ctx); err != nil {
+		return err
+	}
 	if p.onlyIfEmpty {
 		events, err := s.line.Events(ctx)
 		if err != nil {
@@ -122,6 +126,13 @@ func (p *planter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-p.ears.changed:
+			if p.kept != "" {
+				if err := writeKept(p.kept, p.ears.living()); err != nil {
+					p.s.log.Error("events not kept for the next start", zap.Error(err))
+				}
+			}
+			continue
 		case <-p.ears.lost: // at once, so that as few as can be find nothing
 		}
 		if err := p.replant(ctx); err != nil && ctx.Err() == nil {

@@ -228,7 +228,7 @@ func (s *service) buildLine(context.Context) (err error) {
 		return err
 	}
 	ears := newEars()
-	s.planter = &planter{s: s, ears: ears}
+	s.planter = &planter{s: s, ears: ears, kept: s.cfg.keptPath()}
 	if s.view, err = waitroom.NewView(s.line, ears); err != nil {
 		return err
 	}
