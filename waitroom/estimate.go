@@ -15,6 +15,10 @@ type Flow struct {
 	PerS float64
 	// Spread is how uneven that is: the standard deviation of the rate, as a part of it.
 	Spread float64
+	// HalfOff and MostOff are what the event's own estimates have taught: the logarithms
+	// of the factors by which the two times have to be longer (or, below zero, shorter)
+	// so that half and nine of ten are in by then. 0: nothing. They count from -0.3 to 0.25.
+	HalfOff, MostOff float64
 }
 
 // Estimate is how long the person at a position (1 is the front) has yet to wait: a
@@ -26,20 +30,44 @@ type Flow struct {
 // to person, which matters near the front (a deviation of √pos), and with the rate
 // as a whole, which matters far behind (Spread).
 func Estimate(pos int64, f Flow) (eta, p90 time.Duration, ok bool) {
+	half, most, ok := f.plain(pos)
+	if !ok || math.IsNaN(f.HalfOff) || math.IsNaN(f.MostOff) {
+		return 0, 0, false
+	}
+	most = corrected(most, f.MostOff)
+	half = min(corrected(half, f.HalfOff), most)
+	if half > maxEstimate.Seconds() {
+		return 0, 0, false
+	}
+	return whole(half), min(whole(most), maxEstimate), true
+}
+
+// plain is what the pace alone says of a position, in seconds.
+func (f Flow) plain(pos int64) (half, most float64, ok bool) {
 	if pos < 1 || !(f.PerS > 0) || math.IsInf(f.PerS, 0) || !(f.Spread >= 0) {
 		return 0, 0, false
 	}
 	const quantile90 = 1.2816 // of the normal distribution
 	n := float64(pos)
-	half := n / f.PerS
-	most := half*(1+quantile90*min(f.Spread, 1)) + quantile90*math.Sqrt(n)/f.PerS
-	if half > maxEstimate.Seconds() {
-		return 0, 0, false
-	}
-	whole := func(s float64) time.Duration {
-		return time.Duration(max(1, math.Ceil(s))) * time.Second
-	}
-	return whole(half), min(whole(most), maxEstimate), true
+	half = n / f.PerS
+	return half, half*(1+quantile90*min(f.Spread, 1)) + quantile90*math.Sqrt(n)/f.PerS, true
+}
+
+// leastOff and mostOff bound what is learnt: an estimate is never cut to less than
+// 74 % of what the pace says, nor longer by more than 28 %. Much that is late at once
+// tells of one event, such as a site that broke down, not of the next hour.
+const (
+	leastOff = -0.3
+	mostOff  = 0.25
+)
+
+func corrected(seconds, off float64) float64 {
+	return seconds * math.Exp(min(max(off, leastOff), mostOff))
+}
+
+// whole rounds up to a second; it stays far from what a Duration holds.
+func whole(seconds float64) time.Duration {
+	return time.Duration(max(1, math.Ceil(min(seconds, 10*maxEstimate.Seconds())))) * time.Second
 }
 
 const (
@@ -53,10 +81,10 @@ const (
 	paceSpread = 0.25
 )
 
-// Pace is how many were let in in each of the last seconds by the event's clock,
+// pace is how many were let in in each of the last seconds by the event's clock,
 // and whether somebody waited all through it. Only such seconds tell how fast the
 // line moves: in the others, it was the arrivals that were slow.
-type Pace struct {
+type pace struct {
 	seconds [paceLongest]paceSecond
 	newest  int64
 }
@@ -68,13 +96,13 @@ type paceSecond struct {
 }
 
 // at is the second of a moment (ms), or nil for one that is too long ago.
-func (p *Pace) at(moment int64) *paceSecond {
+func (p *pace) at(moment int64) *paceSecond {
 	s := moment / 1000
 	if s <= p.newest-paceLongest || s < 0 {
 		return nil
 	}
 	if s >= p.newest+paceLongest {
-		*p = Pace{newest: s - 1}
+		*p = pace{newest: s - 1}
 	}
 	for p.newest < s {
 		p.newest++
@@ -83,17 +111,17 @@ func (p *Pace) at(moment int64) *paceSecond {
 	return &p.seconds[s%paceLongest]
 }
 
-// Admit counts n let in at a moment.
-func (p *Pace) Admit(moment int64, n int) {
+// admit counts n let in at a moment.
+func (p *pace) admit(moment int64, n int) {
 	if s := p.at(moment); s != nil {
 		s.admitted += int64(n)
 	}
 }
 
-// Look notes whether somebody waits to be let in at a moment.
-func (p *Pace) Look(moment int64, waits bool) {
+// look notes whether somebody waits to be let in at a moment.
+func (p *pace) look(moment int64, waits bool) {
 	if moment/1000 <= p.newest-paceLongest { // the clock was set back: begin anew
-		*p = Pace{}
+		*p = pace{}
 	}
 	if s := p.at(moment); s != nil {
 		s.polls++
@@ -101,8 +129,8 @@ func (p *Pace) Look(moment int64, waits bool) {
 	}
 }
 
-// Flow is what the last seconds before a moment say, under a cap.
-func (p *Pace) Flow(moment int64, perS float64) Flow {
+// flow is what the last seconds before a moment say, under a cap.
+func (p *pace) flow(moment int64, perS float64) Flow {
 	if !(perS > 0) {
 		return Flow{}
 	}

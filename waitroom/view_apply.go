@@ -98,12 +98,11 @@ func (f *follower) take(rec feedRecord) error {
 			return err
 		}
 	}
-	s.pace.Admit(rec.moment, len(rec.granted))
 	for _, g := range rec.granted {
-		s.cover.admit(rec.moment, g.Seq)
+		s.outlook.Admit(rec.moment, g.Seq)
 	}
 	for _, d := range rec.departed {
-		s.cover.depart(d.Seq)
+		s.outlook.Depart(d.Seq)
 	}
 	if rec.moment > s.event.Now.UnixMilli() { // else the counts were read after it
 		in, out := int64(len(rec.granted)), int64(len(rec.departed))

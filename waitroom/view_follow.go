@@ -48,17 +48,16 @@ type follower struct {
 
 // followed is what a follower knows.
 type followed struct {
-	mu     sync.RWMutex // guards all fields
-	event  Event        // as last read, counts moved on by the feed since
-	known  bool         // event is set
-	at     time.Time    // when event.Now was read
-	heard  time.Time    // when the feed was last read to its end
-	places *rank.Line   // nil until loaded
-	base   int64        // of places
-	level  bool
-	pace   Pace
-	flow   Flow
-	cover  coverage
+	mu      sync.RWMutex // guards all fields
+	event   Event        // as last read, counts moved on by the feed since
+	known   bool         // event is set
+	at      time.Time    // when event.Now was read
+	heard   time.Time    // when the feed was last read to its end
+	places  *rank.Line   // nil until loaded
+	base    int64        // of places
+	level   bool
+	flow    Flow
+	outlook Outlook
 }
 
 // feedReader is run's own memory.
@@ -205,7 +204,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	before, known := s.event, s.known
 	changed := !known || ev.Version != before.Version || ev.State != before.State || ev.Reason != before.Reason
 	if known && ev.RatePerS != before.RatePerS {
-		s.pace = Pace{} // what was seen tells nothing of the new rate
+		s.outlook.Turn()
 	}
 	s.event, s.known, s.at = ev, true, time.Now()
 	base := s.base
@@ -275,12 +274,14 @@ func (f *follower) caughtUp() {
 	s.level = !r.broken && r.loading == nil && s.places != nil
 	lets := s.event.State == Open || s.event.State == Draining
 	moment := s.moment().UnixMilli()
-	s.pace.Look(moment, lets && s.event.Waiting > 0)
+	s.outlook.Look(moment, lets && s.event.Waiting > 0)
 	s.flow = Flow{}
-	if lets {
-		s.flow = s.pace.Flow(moment, s.event.RatePerS)
+	if !lets {
+		s.outlook.Pause()
+	} else {
+		s.flow = s.outlook.Flow(moment, s.event.RatePerS)
 		if s.level {
-			s.cover.note(moment, newest, func(seq Seq) (int64, bool) { return s.places.Position(int64(seq)) }, s.flow)
+			s.outlook.Note(moment, newest, func(seq Seq) (int64, bool) { return s.places.Position(int64(seq)) }, s.flow)
 		}
 	}
 }

@@ -66,7 +66,7 @@ type play struct {
 	limits   admission.Limits
 	state    admission.State
 	turns    admission.Turns
-	pace     waitroom.Pace
+	outlook  waitroom.Outlook
 	asked    int
 	given    int
 	unserved int
@@ -132,22 +132,33 @@ func (p *play) arrive(at int64) {
 		p.out.TurnedAway++
 		return
 	}
-	i := p.line.join(at)
-	p.tell(i, int64(p.line.waiting))
+	p.line.join(at)
 }
 
-// sampled is one in how many people whose estimates are held against what came.
-const sampled = 16
+// tellEvery is how often some of those who wait are held to what they are shown, and
+// tellMany of how many each time.
+const (
+	tellEvery = 10 // ticks
+	tellMany  = 4
+)
 
-// tell notes what a person in a place is shown, of a part of the people, once the
-// line moves.
-func (p *play) tell(i int32, position int64) {
-	if i%sampled != 0 || p.opened < 0 || p.now-p.opened < 5000 {
+// tell notes what some of the line are shown, evenly over it, once it moves. Nobody
+// leaves this line but by being let in, so that a place is counted from its front.
+func (p *play) tell(tick int64) {
+	if p.opened < 0 || p.now-p.opened < 5000 || p.line.waiting == 0 || p.soldOut() {
 		return
 	}
-	eta, p90, ok := waitroom.Estimate(position, p.pace.Flow(p.now, p.cfg.Settings.RatePerS))
-	if ok {
-		p.told = append(p.told, told{i, p.now + ms(eta), p.now + ms(p90)})
+	flow := p.outlook.Flow(p.now, p.cfg.Settings.RatePerS)
+	place := func(seq waitroom.Seq) (int64, bool) { return int64(seq) - int64(p.line.front), true }
+	p.outlook.Note(p.now, waitroom.Seq(len(p.line.people)), place, flow)
+	if tick%tellEvery != 0 {
+		return
+	}
+	for n := range tellMany {
+		at := int64((float64(n) + luck{p.cfg.Seed, uint64(tick), 13}.draw(uint64(n))) / tellMany * float64(p.line.waiting)) //nolint:gosec // ticks count from 0
+		if eta, p90, ok := waitroom.Estimate(at+1, flow); ok {
+			p.told = append(p.told, told{int32(p.line.front) + int32(at), p.now + ms(eta), p.now + ms(p90)}) //nolint:gosec // people are bounded by mostPeople
+		}
 	}
 }
 
@@ -229,15 +240,14 @@ func (p *play) promote(tick int64) {
 			p.unserved = max(0, d.N-p.given)
 		}
 	}
-	if p.given > 0 {
-		p.pace.Admit(p.now, p.given)
-	}
-	p.pace.Look(p.now, open && p.line.waiting > 0)
+	p.outlook.Look(p.now, open && p.line.waiting > 0)
+	p.tell(tick)
 }
 
 // admit is somebody's turn.
 func (p *play) admit(i int32) {
 	p.out.admitted(p.now - p.line.people[i].joined)
+	p.outlook.Admit(p.now, waitroom.Seq(i)+1)
 	if mine := p.luck(i); mine.draw(0) >= p.cfg.Crowd.NoShows {
 		p.plan(i, comes, 200+mine.wait(1, 3*time.Second))
 	}
