@@ -48,7 +48,7 @@ type coverage struct {
 // learnAt is how many are to be in by the two times, and learnStep how much one person
 // moves the logarithm of a time. People who are told the same hour are late together,
 // so that the longer time aims above the nine in ten that it has to keep. The figures
-// are those that kept 85 to 95 % in the grid of package admission/simulate's grid.
+// are those that kept 85 to 95 % in the grid of package admission/simulate.
 var learnAt = [2]float64{0.5, 0.965}
 
 const learnStep = 0.15
