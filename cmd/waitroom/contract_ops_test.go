@@ -117,6 +117,8 @@ func TestContractLoad(t *testing.T) {
 	p := join(t, s, "busy")
 	l := p.open(s)
 	l.next(5*time.Second, "position")
+	why := l.next(10*time.Second, "event")
+	require.Equal(t, []any{"open", "database_busy"}, []any{why["state"], why["reason"]}, "why it takes longer")
 	stays(t, "nobody is let in", func() bool { return p.me(s)["state"] == "waiting" })
 	report("busy", 0.1)
 	decides("busy", "rate", 100)

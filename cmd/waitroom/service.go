@@ -242,7 +242,7 @@ func (s *service) buildLine(context.Context) (err error) {
 	}
 	s.hub, err = hub.New(hub.Config{Origins: origins}, hub.Deps{
 		Line: s.line, Presence: s.line, View: s.view, Passes: s.passes, Ping: s.line.Ping,
-		SeatsLeft: s.seatsLeft, Sample: s.sample, Refuse: web.Refuse,
+		SeatsLeft: s.seatsLeft, Holding: s.holding, Sample: s.sample, Refuse: web.Refuse,
 		Log: s.log, Registerer: s.metrics,
 	})
 	if err != nil {
@@ -258,6 +258,18 @@ func (s *service) seatsLeft(event waitroom.EventID) (int64, bool) {
 		return 0, false
 	}
 	return s.store.SeatsLeft(string(event))
+}
+
+// holding is why an open event lets in fewer than its rate, where it is for load.
+func (s *service) holding(event waitroom.EventID) string {
+	if s.controller == nil {
+		return ""
+	}
+	d, _ := s.controller.Decision(event)
+	if d.Reason == admission.ReasonBusy || d.Reason == admission.ReasonUnknown {
+		return d.Reason
+	}
+	return ""
 }
 
 func (s *service) buildAdmission(context.Context) error {

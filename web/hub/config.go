@@ -186,6 +186,9 @@ type Deps struct {
 	Ping func(ctx context.Context) error
 	// SeatsLeft answers from memory. Optional: without it no seats are told.
 	SeatsLeft func(event waitroom.EventID) (int64, bool)
+	// Holding answers from memory why an open event lets in fewer than its rate, such as
+	// database_busy; "" is for no reason that a fan has to know. Optional.
+	Holding func(event waitroom.EventID) string
 	// Redirect is where an admitted person of the event goes. Optional: the event's
 	// redirect_url, or its shop page.
 	Redirect func(waitroom.Event) string
@@ -211,6 +214,9 @@ func (d Deps) validate() error {
 func (d Deps) withDefaults() Deps {
 	if d.SeatsLeft == nil {
 		d.SeatsLeft = func(waitroom.EventID) (int64, bool) { return 0, false }
+	}
+	if d.Holding == nil {
+		d.Holding = func(waitroom.EventID) string { return "" }
 	}
 	if d.Redirect == nil {
 		d.Redirect = func(ev waitroom.Event) string {

@@ -3,6 +3,7 @@ package hub
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,6 +88,28 @@ func TestPausedStillSaysPositions(t *testing.T) {
 	require.Equal(t, said{Type: "event", State: "paused", Reason: "database_busy", Message: "one moment"}, f.next())
 	require.Equal(t, int64(12), f.wait("position").Position)
 	require.Equal(t, int64(12), f.wait("position").Position)
+}
+
+// Why it takes longer is told once it holds, and taken back when it is over; a moment
+// of it is not.
+func TestAnOpenLineSaysWhyItIsSlow(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 12)
+	deps := st.deps()
+	var reason atomic.Value
+	reason.Store("database_busy")
+	deps.Holding = func(waitroom.EventID) string { return reason.Load().(string) }
+	n := startNode(t, quick(), deps)
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	start := time.Now()
+	require.Equal(t, said{Type: "event", State: "open", Reason: "database_busy"}, f.wait("event"))
+	require.GreaterOrEqual(t, time.Since(start), heldFor-2*watchEvery)
+	late := dial(t, n, cookie(receiptOf("ann", 7)))
+	require.Equal(t, "database_busy", late.wait("event").Reason, "also to whoever comes meanwhile")
+	reason.Store("")
+	require.Equal(t, said{Type: "event", State: "open"}, f.wait("event"))
+	require.Equal(t, int64(12), f.wait("position").Position, "the place is kept")
 }
 
 // Promise 4.

@@ -21,11 +21,13 @@ type room struct {
 	event atomic.Pointer[waitroom.Event]
 	said  atomic.Pointer[notice]
 
+	holding string    // what people are told slows the line; written by watch under rooms.mu
 	sockets int       // guarded by rooms.mu
 	empty   time.Time // when the last socket went; guarded by rooms.mu
 
 	missing time.Time // since when there is no such event; zero: there is. watch's alone
 	counted time.Time // when all who are here were last told of; watch's alone
+	slowed  time.Time // since when what is told differs from what holds; watch's alone
 }
 
 // notice is the event message that everybody in a room is to have seen. A later
@@ -114,6 +116,14 @@ func (rs *rooms) update(r *room, ev waitroom.Event) bool {
 	return rs.say(r, false)
 }
 
+// slow takes in what slows the line and reports whether people must be told.
+func (rs *rooms) slow(r *room, holding string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.holding = holding
+	return rs.say(r, false)
+}
+
 // remove says that the event is no more.
 func (rs *rooms) remove(r *room) bool {
 	rs.mu.Lock()
@@ -145,6 +155,9 @@ func (rs *rooms) setAway(away bool) []*room {
 func (rs *rooms) say(r *room, gone bool) bool {
 	ev, old := r.event.Load(), r.said.Load()
 	n := &notice{number: old.number + 1, gone: gone, state: ev.State, reason: ev.Reason, comment: ev.Message}
+	if n.state == waitroom.Open && r.holding != "" {
+		n.reason = r.holding
+	}
 	if rs.away && !gone {
 		n.reason = reasonAway
 	}
@@ -221,11 +234,34 @@ func (h *Hub) refresh(ctx context.Context, r *room) {
 		}
 	case err == nil:
 		r.missing = time.Time{}
-		if h.rooms.update(r, ev) {
+		changed := h.rooms.update(r, ev)
+		if h.rooms.slow(r, h.holding(r)) || changed {
 			h.tell([]*room{r})
 		}
 	default: // the ping says whether the store is away; the last event stays
 	}
+}
+
+// heldFor is how long the line must have been slowed, or for another reason, or no
+// more, before everybody is told: what changes back within it is nothing to read.
+const heldFor = 3 * time.Second
+
+// holding is what r's people are told slows the line.
+func (h *Hub) holding(r *room) string {
+	now := h.deps.Holding(r.id)
+	told := r.holding // watch alone writes it
+	if now == told {
+		r.slowed = time.Time{}
+		return told
+	}
+	if r.slowed.IsZero() {
+		r.slowed = time.Now()
+	}
+	if time.Since(r.slowed) < heldFor {
+		return told
+	}
+	r.slowed = time.Time{}
+	return now
 }
 
 // sayAgain has everybody in r told of to the line when it is time.

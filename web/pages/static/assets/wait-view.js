@@ -32,10 +32,14 @@ function titleOf({ state }, name, title) {
 function notices({ state, note }, name) {
   const e = state.event;
   const waits = name === 'wait' || name === 'join';
-  const held = waits && (e?.state === 'paused' || (e?.state === 'open' && e.reason === 'database_busy'));
+  const slow = e?.state === 'open' && has(`slow.${e.reason}`); // by the load, not by anybody's hand
+  const held = waits && (e?.state === 'paused' || slow);
   show($('away'), state.away && name !== 'missing');
   show($('pause'), held && !state.away);
-  if (held) text($('pause-text'), pauseText(e.reason));
+  if (held) {
+    text($('pause-title'), t(slow ? 'slow.title' : 'pause.title'));
+    text($('pause-text'), slow ? t(`slow.${e.reason}`) : pauseText(e.reason));
+  }
   show($('drain'), name === 'wait' && e?.state === 'draining');
   show($('soldout'), waits && soldOut(state) && e?.state !== 'closed');
   const message = name === 'missing' ? '' : e?.message ?? '';
