@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -243,21 +244,43 @@ func TestPromise1CatchesUpAndPromise2OthersGoOn(t *testing.T) {
 }
 
 // fakeLine hears the stocktaker.
-type fakeLine struct{ said []bool }
+type fakeLine struct {
+	mu   sync.Mutex // guards said
+	said []bool
+}
+
+func (l *fakeLine) heard() []bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.said)
+}
 
 func (*fakeLine) Instant() []string { return []string{"e"} }
 
 func (l *fakeLine) Supply(_ context.Context, _ string, left bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.said = append(l.said, left)
 	return nil
 }
 
 type fakeStock struct {
+	mu   sync.Mutex // guards what follows
 	left bool
 	err  error
 }
 
-func (s *fakeStock) AnyLeft(context.Context, string) (bool, error) { return s.left, s.err }
+func (s *fakeStock) set(left bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.err = left, err
+}
+
+func (s *fakeStock) AnyLeft(context.Context, string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left, s.err
+}
 
 // Promise 3: changes are told within a tick, and again now and then.
 func TestPromise3TheLineHears(t *testing.T) {
@@ -272,18 +295,18 @@ func TestPromise3TheLineHears(t *testing.T) {
 			synctest.Wait()
 		}
 		step(time.Second + time.Millisecond)
-		require.Equal(t, []bool{true}, line.said)
-		stock.left = false
+		require.Equal(t, []bool{true}, line.heard())
+		stock.set(false, nil)
 		step(100 * time.Millisecond)
-		require.Equal(t, []bool{true, false}, line.said)
-		stock.err = ticket.ErrUnavailable
+		require.Equal(t, []bool{true, false}, line.heard())
+		stock.set(false, ticket.ErrUnavailable)
 		step(time.Minute)
-		require.Equal(t, []bool{true, false}, line.said, "away, nothing is said")
-		stock.err, stock.left = nil, true
+		require.Equal(t, []bool{true, false}, line.heard(), "away, nothing is said")
+		stock.set(true, nil)
 		step(100 * time.Millisecond)
-		require.Equal(t, []bool{true, false, true}, line.said)
+		require.Equal(t, []bool{true, false, true}, line.heard())
 		step(5100 * time.Millisecond)
-		require.Equal(t, []bool{true, false, true, true}, line.said, "for a line that lost it")
+		require.Equal(t, []bool{true, false, true, true}, line.heard(), "for a line that lost it")
 		cancel()
 		require.NoError(t, <-ended)
 	})
