@@ -13,8 +13,10 @@ import (
 // EnqueueRequest asks for a number of an event with mode buffered.
 type EnqueueRequest struct {
 	JoinRequest
-	// RequestID is the caller's idempotency key; the same one is one person and one
-	// number. Empty: one is made.
+	// RequestID is the caller's idempotency key. Who has a receipt or a subject is that
+	// person, whatever the key; of all others the same key is one person and one number,
+	// since a try whose answer was lost has nothing else to be known by. So keys have to
+	// be random, as those of our pages are. Empty: one is made.
 	RequestID string
 }
 

@@ -173,3 +173,26 @@ func colours(img image.Image) int {
 	}
 	return len(seen)
 }
+
+// A fan's way through a draw: no place in the lobby, one at the opening, and a check
+// of it in the browser against the real service's proof.
+func TestBrowserChecksItsDraw(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	s.create("gala", facts{"order": "draw", "state": "lobby", "rate_per_s": 0.01})
+	for range 5 {
+		join(t, s, "gala")
+	}
+	v := browsertest.NewVisitor(t)
+	v.Open(s.url + "/e/gala")
+	v.Panel("join")
+	v.Run("Math.random = () => 0.01") // its turn to ask after the draw is soon
+	v.Click("join")
+	v.Panel("wait")
+	v.Reads("wait-title", "You are in the draw")
+	require.True(t, browsertest.Value[bool](v, "document.getElementById('position-box').hidden"), "no place before the draw")
+	s.patch("gala", facts{"state": "open"})
+	v.Until("!document.getElementById('drawn').hidden")
+	v.Click("drawn-check")
+	v.Until("/^Place [1-6] of 6, checked: the draw was fair\\.$/.test(document.getElementById('drawn-said').textContent)")
+}

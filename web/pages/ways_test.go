@@ -53,7 +53,7 @@ func (s *service) getProof(w http.ResponseWriter, _ *http.Request) {
 func drawnAs(t *testing.T) (draw.Bundle, draw.Proof, int) {
 	t.Helper()
 	const size = 10
-	seed := draw.Seed(sha256.Sum256([]byte("another seed")))
+	seed := draw.Seed(sha256.Sum256([]byte("seed 2")))
 	leaves := []draw.Hash{draw.Leaf("demo", "ann")}
 	for i := 1; i < size; i++ {
 		leaves = append(leaves, draw.Leaf("demo", fmt.Sprint("entry-", i)))
@@ -65,7 +65,9 @@ func drawnAs(t *testing.T) (draw.Bundle, draw.Proof, int) {
 	require.NoError(t, err)
 	proof, ok := list.Proof(leaves[0])
 	require.True(t, ok)
-	return b, proof, order.Place(proof.Index) + 1
+	place := order.Place(proof.Index) + 1
+	require.Greater(t, place, 1, "the first place would show less")
+	return b, proof, place
 }
 
 func published(b draw.Bundle) doc {
@@ -97,6 +99,7 @@ func (s *service) open(b draw.Bundle, proof draw.Proof, place int) {
 	s.set(func(s *service) {
 		s.event["state"], s.event["draw"], s.proof = "open", published(b), proof
 		s.place = doc{"entry_id": "ann", "state": "waiting", "position": place, "ahead": place - 1, "waiting": 120, "place_token": "drawn-token-1"}
+		s.say(doc{"type": "event", "state": "open"})
 		s.say(s.first())
 	})
 }
