@@ -152,3 +152,19 @@ func naiveOnce(ctx context.Context, s *Store, kind string, n int64) error {
 	}
 	return sqltx.Commit()
 }
+
+// BenchmarkMap reads a map of 5,000 seats, of which one changes every hundred reads.
+func BenchmarkMap(b *testing.B) {
+	s := openStore(b, "sqlite:"+filepath.Join(b.TempDir(), "tickets.db"), Config{})
+	require.NoError(b, s.Put(b.Context(), "e", hallOf(50, 100)))
+	h, err := s.hall(b.Context(), "e")
+	require.NoError(b, err)
+	for n := int64(0); b.Loop(); n++ {
+		if n%100 == 0 {
+			h.learn([]seatRow{{fmt.Sprint("A-1-", n/100%100+1), SeatHeld, n + 2}})
+		}
+		if _, _, err := s.Map(b.Context(), "e"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

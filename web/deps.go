@@ -68,6 +68,7 @@ type Tickets interface {
 	Remove(ctx context.Context, event string) error
 	Import(ctx context.Context, event string, sheet ticket.Sheet) (ticket.Imported, error)
 	Export(ctx context.Context, event string) (ticket.Sheet, error)
+	Block(ctx context.Context, event string, block, release []string) error
 	Map(ctx context.Context, event string) (*ticket.Map, string, error)
 	SeatsLeft(event string) (int64, bool)
 	Reserve(ctx context.Context, req ticket.ReserveRequest) (ticket.Answer, error)

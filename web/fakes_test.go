@@ -222,6 +222,7 @@ type fakeTickets struct {
 	maps    atomic.Int64
 	removed []string
 	sheets  []ticket.Sheet
+	blocked [][]string
 }
 
 var annsReservation = ticket.Reservation{
@@ -244,6 +245,11 @@ func (t *fakeTickets) Remove(_ context.Context, event string) error {
 func (t *fakeTickets) Import(_ context.Context, _ string, sheet ticket.Sheet) (ticket.Imported, error) {
 	t.sheets = append(t.sheets, sheet)
 	return ticket.Imported{Added: len(sheet.Items)}, nil
+}
+
+func (t *fakeTickets) Block(_ context.Context, _ string, block, release []string) error {
+	t.blocked = [][]string{block, release}
+	return nil
 }
 
 func (t *fakeTickets) Export(context.Context, string) (ticket.Sheet, error) {

@@ -86,6 +86,7 @@ func (s *Server) routes(e *echo.Echo) {
 	if s.deps.Tickets != nil {
 		get(routeSheet, s.opsExport, s.operator)
 		e.PUT(routeSheet, s.opsImport, s.operator)
+		e.POST("/v1/ops/events/:event/seats", s.opsSeats, s.operator)
 	}
 	if s.deps.Books != nil {
 		get(routeBooks, s.opsBooks, s.operator)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -95,4 +96,36 @@ func (s *Server) opsExport(c echo.Context) error {
 	}
 	c.Response().Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", string(id)+"."+format))
 	return c.Blob(http.StatusOK, kind, b.Bytes())
+}
+
+// mostBlocked is the most seats that one call holds back or puts on sale.
+const mostBlocked = 1000
+
+// opsSeats holds seats back from the sale, or puts them on sale again.
+func (s *Server) opsSeats(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	var block, release []string
+	if err := required(c, field{"block", &block, seatsWanted}, field{"release", &release, seatsWanted}); err != nil {
+		return err
+	}
+	if n := len(block) + len(release); n == 0 || n > mostBlocked {
+		return wrongField("block", fmt.Sprintf("name 1 to %d seats to block or release", mostBlocked))
+	}
+	for _, seat := range slices.Concat(block, release) {
+		if !ticket.IsID(seat) {
+			return wrongField("block", "must be ids of seats")
+		}
+	}
+	ctx := c.Request().Context()
+	if _, err := s.deps.View.Event(ctx, id); err != nil {
+		return err
+	}
+	if err := s.deps.Tickets.Block(ctx, string(id), block, release); err != nil {
+		return err
+	}
+	s.log.Info("seats blocked or released", zap.String("event", string(id)), zap.Int("blocked", len(block)), zap.Int("released", len(release)))
+	return noContent(c)
 }

@@ -65,3 +65,18 @@ func TestOnlyAnOperatorSendsLargeFiles(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, r.do(t, put.with("Authorization", "Bearer x").saying(file)).Code)
 	require.Equal(t, http.StatusRequestEntityTooLarge, r.do(t, ops.by("POST").saying(file)).Code)
 }
+
+func TestOpsBlocksAndReleasesSeats(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	post := ops.by("POST").at("/v1/ops/events/demo/seats")
+	require.Equal(t, http.StatusNoContent, r.do(t, post.saying(`{"block":["A-1"],"release":["A-2"]}`)).Code)
+	require.Equal(t, [][]string{{"A-1"}, {"A-2"}}, r.tickets.blocked)
+	for body, status := range map[string]int{
+		`{}`: 422, `{"block":[]}`: 422, `{"block":["A 1"]}`: 422, `{"block":"A-1"}`: 422, `{"blocks":["A-1"]}`: 422, `[`: 400,
+	} {
+		require.Equal(t, status, r.do(t, post.saying(body)).Code, body)
+	}
+	require.Equal(t, http.StatusNotFound, r.do(t, post.at("/v1/ops/events/nope/seats").saying(`{"block":["A-1"]}`)).Code)
+	require.Equal(t, http.StatusUnauthorized, r.do(t, post.with("Authorization", "").saying(`{"block":["A-1"]}`)).Code)
+}

@@ -90,6 +90,26 @@ func eventExportCommand(client clientFunc) *cobra.Command {
 	return cmd
 }
 
+// eventSeatsCommand blocks or releases seats.
+func eventSeatsCommand(client clientFunc, deed, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: deed + "-seats EVENT SEAT...", Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage(fmt.Errorf("%s wants EVENT and at least one SEAT", cmd.CommandPath()))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			return c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/seats", map[string][]string{deed: args[1:]}, nil)
+		},
+	}
+}
+
 func cataloguePath(event string) string { return "/" + url.PathEscape(event) + "/catalogue" }
 
 // file sends a file, or asks for one, below /v1/ops/events.
