@@ -43,7 +43,9 @@
 // # What it cannot show
 //
 // A service that shows different logs to different people is found out when they
-// compare heads, so the page keeps the head that it saw when its person was let in.
+// compare heads, so the waiting page keeps the first head that its device saw and the
+// newest three. Tokens of mode instant are in no leaf: nobody waited, so nobody can
+// have been passed; each carries its rank, and the archive is the record of them.
 // A store that lost its last writes has lost leaves too: a head that was kept shows
 // it, and nothing tells it from a cut log but the operator's word. That people joined
 // in the order of their sequences is the line's promise, and not to be seen here.

@@ -42,7 +42,11 @@ func (s *service) operations(mux *http.ServeMux) {
 		s.answer(w, http.StatusOK, doc{
 			"event": "demo", "state": e["state"], "waiting": 1234, "inside": 42, "admitted": 99, "admitted_per_s": 1.8,
 			"rate_per_s": e["rate_per_s"], "max_active": 500, "pool_usage": 0.25, "sockets": 7, "node": "N1", "leading": true,
-			"decision": doc{"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "leader": "N1", "fence": 5, "load": "pools: 1 of 4"},
+			"decision": doc{
+				"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "leader": "N1", "fence": 5, "load": "pools: 1 of 4",
+				"signals": []doc{{"detail": "pools: 1 of 4", "usage": 0.25, "age_ms": 1200}, {"detail": "site", "age_ms": 9000, "fault": "too old"}},
+				"log":     doc{"n": 17, "hash": "0123456789abcdef"},
+			},
 		})
 	}))
 	mux.HandleFunc("GET /v1/ops/events/demo/audit", guarded(func(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +77,8 @@ func TestConsole(t *testing.T) {
 	p.Reads("inside-of", "of 500 at most")
 	p.Reads("pool", "25%")
 	p.Reads("why", "Held back: the database is busy (2 a second), kept back by: the house is full")
+	p.Reads("signals", "25% (pools: 1 of 4), 1.2 s old · – (site), 9 s old: too old")
+	p.Reads("log", "17 leaves, head 0123456789ab")
 	p.Reads("leader", "N1, the node that answers")
 	p.Until("document.getElementById('audit').textContent.includes('rate_per_s: 2 → 9')")
 

@@ -47,6 +47,16 @@ function decision(s) {
   text($('leader'), !name ? t('ops.leader.none') : name === s.node ? t('ops.leader.self', { name }) : name);
   text($('fence'), d?.fence ? String(d.fence) : '–');
   text($('load'), d?.load || '–');
+  text($('signals'), d?.signals?.map(signal).join(' · ') || '–');
+  text($('log'), d?.log ? t('ops.log.head', { n: d.log.n, hash: String(d.log.hash).slice(0, 12) }) : '–');
+}
+
+// signal is what one source said: its figure, its age, and why it does not count.
+function signal(s) {
+  const figure = Number.isFinite(s.usage) ? percent(s.usage) : '–';
+  const what = s.detail ? `${figure} (${s.detail})` : figure;
+  const told = t('ops.signal', { what, age: decimal(s.age_ms / 1000) });
+  return s.fault ? `${told}: ${s.fault}` : told;
 }
 
 // states shows which way an event may go: the button of its own state is off, and

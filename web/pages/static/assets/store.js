@@ -56,4 +56,6 @@ export const reservationKey = (event) => `waitroom:reservation:${event}`;
 export const attemptKey = (event, deed) => `waitroom:attempt:${deed}:${event}`;
 // A commitment is {commitment, born}: that of the draw which the joining `born` is in.
 export const commitmentKey = (event) => `waitroom:commitment:${event}`;
+// The heads of an event's admission log that this device saw: see heads.js.
+export const headsKey = (event) => `waitroom:heads:${event}`;
 export const operatorKey = 'waitroom:operator';

@@ -6,10 +6,11 @@ import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
 import { forget as forgetDraw, keep as keepDraw, verify } from './drawn.js';
 import { look, nextLook } from './event.js';
+import { keepHead } from './heads.js';
 import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
 import { isDraw, nothing, opening, reduce } from './place.js';
-import { attemptKey, device, placeKey } from './store.js';
+import { attemptKey, device, headsKey, placeKey } from './store.js';
 import { go, wasSent } from './turn.js';
 import { draw, speak } from './wait-view.js';
 
@@ -249,7 +250,9 @@ async function lookAround() {
   clearTimeout(looking);
   let ms;
   try {
-    take({ type: 'Event', event: keepTold(await look(event, clock, looks + 1)) });
+    const seen = await look(event, clock, looks + 1);
+    heads(seen.log);
+    take({ type: 'Event', event: keepTold(seen) });
     looks = 0;
     ms = nextLook(state.event, clock.now());
     if (live.running) ms = Math.max(ms, opening(state.event, clock.now()) ? 0 : 60000);
@@ -265,6 +268,13 @@ async function lookAround() {
     render();
   }
   lookSoon(ms);
+}
+
+// heads keeps the head of the admission log that this person was shown.
+function heads(head) {
+  const kept = device.get(headsKey(event)) ?? [];
+  const now = keepHead(Array.isArray(kept) ? kept : [], head);
+  if (now !== kept) device.set(headsKey(event), now);
 }
 
 function lookSoon(ms) {
