@@ -79,6 +79,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	}
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
 	s.Limits, s.Quota = s.Limits.Defaults(), s.Quota.Defaults() // an event that was stored before has none
+	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
 	if len(s.Load.Steps) == 0 {
 		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")
 	}

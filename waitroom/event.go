@@ -67,6 +67,10 @@ type Settings struct {
 	// the case that the store fails over to it. Default false.
 	Durable bool `json:"durable"`
 
+	// OnSoldOut says what becomes of the event when its last piece is paid: keep
+	// (default) keeps the line for returns, close closes the event.
+	OnSoldOut string `json:"on_sold_out"`
+
 	Load    LoadSettings   `json:"load"`
 	Tickets TicketSettings `json:"tickets"`
 	Limits  LimitSettings  `json:"limits"`
@@ -173,7 +177,7 @@ type ItemSettings struct {
 type Event struct {
 	Settings
 	State State `json:"state"`
-	// Reason says why the state is what it is: operator, schedule, database_busy.
+	// Reason says why the state is what it is: operator, schedule, sold_out, database_busy.
 	Reason string `json:"reason,omitempty"`
 	// Version grows with every change of settings or state.
 	Version int64 `json:"version"`

@@ -324,6 +324,7 @@ func scriptFields(s Settings) []any {
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
 		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,
+		"on_sold_out", s.OnSoldOut,
 		"order", s.Order, "lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
 	}
 }

@@ -149,9 +149,10 @@ func parseIssued(event EventID, entry EntryID, r placeReply) (Issued, error) {
 	return got, nil
 }
 
-// Supply tells an event with mode instant whether anything is left to buy; when
-// nothing is, whoever asks hears ErrSoldOut. Harmless if repeated. Errors:
-// ErrNoEvent, ErrUnavailable.
+// Supply tells an event whether anything is left to buy. When nothing is, whoever
+// asks in mode instant hears ErrSoldOut, and an event whose OnSoldOut is CloseSoldOut
+// closes for the reason sold_out, which everybody who waits is told. Harmless if
+// repeated. Errors: ErrNoEvent, ErrUnavailable.
 func (l *Line) Supply(ctx context.Context, event EventID, left bool) error {
 	said := "0"
 	if left {

@@ -115,6 +115,39 @@ func TestPromise10IssueAnswersAtOnce(t *testing.T) {
 	}
 }
 
+// doc.go promise 14: sold out closes what should close, once, and keeps the rest.
+func TestPromise14SoldOutClosesByItsRule(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	ctx := t.Context()
+	for _, rule := range []string{"keep", "close"} {
+		id := EventID(rule)
+		s := DefaultSettings(id)
+		s.OnSoldOut, s.Tickets.Kind, s.Tickets.Stock = rule, "stock", 1
+		_, err := l.Create(ctx, s, Open, "test")
+		require.NoError(t, err)
+		require.NoError(t, l.Supply(ctx, id, true))
+		e, err := l.Event(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, Open, e.State)
+		for range 2 {
+			require.NoError(t, l.Supply(ctx, id, false))
+		}
+		e, err = l.Event(ctx, id)
+		require.NoError(t, err)
+		trail, err := l.Audit(ctx, id, "", 0)
+		require.NoError(t, err)
+		if rule == "keep" {
+			require.Equal(t, Open, e.State)
+			continue
+		}
+		require.Equal(t, Closed, e.State)
+		require.Equal(t, "sold_out", e.Reason)
+		require.Len(t, trail, 2, "created and closed, once")
+		require.Equal(t, "stock", trail[1].By)
+	}
+}
+
 func TestIssueByStateModeAndSupply(t *testing.T) {
 	t.Parallel()
 	l := testLine(t, redistest.Mini(t))

@@ -30,6 +30,7 @@ func (s Settings) Defaults() Settings {
 	s.Mode = cmp.Or(s.Mode, "queue")
 	s.Order = cmp.Or(s.Order, "fifo")
 	s.Identity = cmp.Or(s.Identity, "anonymous")
+	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
 	s.ClaimTTL = cmp.Or(s.ClaimTTL, Duration(5*time.Minute))
 	s.SessionTTL = cmp.Or(s.SessionTTL, Duration(10*time.Minute))
 	s.Session = cmp.Or(s.Session, "fixed")
@@ -126,8 +127,12 @@ const ModeInstant = "instant"
 // the order of their asking.
 const ModeBuffered = "buffered"
 
+// CloseSoldOut is the on_sold_out of an event that closes when its last piece is paid.
+const CloseSoldOut = "close"
+
 const (
 	returnsUnused = "unused"
+	keepSoldOut   = "keep"
 	orderDraw     = "draw"
 )
 
@@ -150,6 +155,10 @@ func (s Settings) faults() []FieldError {
 	s.beaconFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
 	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
+	d.choice("on_sold_out", s.OnSoldOut, []string{keepSoldOut, CloseSoldOut}, nil)
+	if s.OnSoldOut == CloseSoldOut && s.Tickets.Kind == "none" {
+		d.fault("on_sold_out", "close needs something that is sold (tickets.kind)")
+	}
 	d.number("rate_per_s", s.RatePerS, mostRate)
 	d.number("burst", float64(s.Burst), mostBurst)
 	d.number("max_active", float64(s.MaxActive), 100_000_000)

@@ -62,11 +62,12 @@ type suppliedLine struct {
 
 var _ archive.Line = suppliedLine{}
 
-// Instant are the events of that mode that this node has heard of.
-func (l suppliedLine) Instant() []string {
+// Supplied are the events that this node has heard of and that do something when
+// nothing is left: those with mode instant, and those that close.
+func (l suppliedLine) Supplied() []string {
 	var names []string
 	for _, ev := range l.ears.events() {
-		if ev.Mode == waitroom.ModeInstant {
+		if ev.Mode == waitroom.ModeInstant || ev.OnSoldOut == waitroom.CloseSoldOut && ev.State != waitroom.Closed {
 			names = append(names, string(ev.ID))
 		}
 	}

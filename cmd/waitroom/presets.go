@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -52,7 +53,8 @@ func eventsFile(path string) ([]plannedEvent, error) {
 }
 
 // parseEvents reads `events:`, a list whose items have the fields of the ops API.
-// YAML becomes JSON, so that both ways in share one strict decoder.
+// YAML becomes JSON, so that both ways in share one strict decoder. A time may also be
+// said from the start on: opens_in: 30s is the opens_at half a minute from now.
 func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
@@ -69,8 +71,13 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 		faults = append(faults, fmt.Errorf("%s: events wants a list with at least one event", where))
 	}
 	var planned []plannedEvent
+	now := time.Now().Truncate(time.Second)
 	for i, item := range items {
-		body, err := json.Marshal(item)
+		err := resolve(item, now)
+		var body []byte
+		if err == nil {
+			body, err = json.Marshal(item)
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: event %d: %w", where, i+1, err))
 			continue
@@ -86,4 +93,44 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 		planned = append(planned, plannedEvent{settings: settings, state: state})
 	}
 	return planned, errors.Join(faults...)
+}
+
+// resolve writes the times of an event and of its items that are said from the start
+// on as moments. An item of another form is left to the decoder.
+func resolve(event any, now time.Time) error {
+	fields, ok := event.(map[string]any)
+	if !ok {
+		return nil
+	}
+	faults := []error{moments(fields, now, "", "lobby_opens", "opens", "closes")}
+	tickets, _ := fields["tickets"].(map[string]any)
+	items, _ := tickets["items"].([]any)
+	for i, item := range items {
+		if item, ok := item.(map[string]any); ok {
+			faults = append(faults, moments(item, now, fmt.Sprintf("tickets.items[%d].", i), "starts", "ends"))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// moments turns NAME_in into NAME_at.
+func moments(fields map[string]any, now time.Time, where string, names ...string) error {
+	var faults []error
+	for _, name := range names {
+		after, given := fields[name+"_in"]
+		if !given {
+			continue
+		}
+		text, _ := after.(string)
+		d, err := time.ParseDuration(text)
+		switch _, twice := fields[name+"_at"]; {
+		case err != nil || d < 0:
+			faults = append(faults, fmt.Errorf("%s%s_in: must be a duration like 30s or 168h", where, name))
+		case twice:
+			faults = append(faults, fmt.Errorf("%s%s_in: %s_at is given too", where, name, name))
+		}
+		delete(fields, name+"_in")
+		fields[name+"_at"] = now.Add(d).UTC().Format(time.RFC3339)
+	}
+	return errors.Join(faults...)
 }

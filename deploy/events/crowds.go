@@ -28,6 +28,22 @@ var Crowds = map[string]Crowd{
 		People: 10_000, Over: 2 * time.Minute, Shape: "burst",
 		Pool: 40, Purchase: 1500 * time.Millisecond, Look: 20 * time.Second, NoShows: 0.1, Buy: 0.5,
 	},
+	"token-drop": {
+		People: 10_000, Over: 10 * time.Second, Shape: "burst",
+		Pool: 40, Purchase: 200 * time.Millisecond, Look: 10 * time.Second, NoShows: 0.1, Buy: 0.9,
+	},
+	"wristband": {
+		People: 1300, Over: time.Second, Shape: "burst",
+		Pool: 40, Purchase: 20 * time.Millisecond, Look: time.Second, NoShows: 0, Buy: 1,
+	},
+	"winner": {
+		People: 2000, Over: 10 * time.Second, Shape: "burst",
+		Pool: 40, Purchase: 20 * time.Millisecond, Look: time.Second, NoShows: 0, Buy: 1,
+	},
+	"vaccination": {
+		People: 5000, Over: time.Minute, Shape: "burst",
+		Pool: 40, Purchase: 50 * time.Millisecond, Look: 20 * time.Second, NoShows: 0.05, Buy: 0.9,
+	},
 	"concert": {
 		People: 200_000, Over: 5 * time.Minute, Shape: "burst", Early: time.Minute,
 		Pool: 100, Purchase: 250 * time.Millisecond, Look: 20 * time.Second, NoShows: 0.1, Buy: 0.6,

@@ -255,7 +255,7 @@ func (l *fakeLine) heard() []bool {
 	return slices.Clone(l.said)
 }
 
-func (*fakeLine) Instant() []string { return []string{"e"} }
+func (*fakeLine) Supplied() []string { return []string{"e"} }
 
 func (l *fakeLine) Supply(_ context.Context, _ string, left bool) error {
 	l.mu.Lock()

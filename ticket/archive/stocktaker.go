@@ -12,8 +12,8 @@ import (
 
 // Line hears whether anything is left of what an event sells.
 type Line interface {
-	// Instant are the events that want to know.
-	Instant() []string
+	// Supplied are the events that want to know.
+	Supplied() []string
 	Supply(ctx context.Context, event string, left bool) error
 }
 
@@ -49,7 +49,7 @@ func NewStocktaker(line Line, stock Stock, log *zap.Logger) *Stocktaker {
 // told last.
 func (s *Stocktaker) Run(ctx context.Context) error {
 	return every(ctx, countEvery, func(ctx context.Context) {
-		for _, event := range s.line.Instant() {
+		for _, event := range s.line.Supplied() {
 			if err := s.count(ctx, event); err != nil && ctx.Err() == nil && !errors.Is(err, ticket.ErrUnavailable) {
 				s.log.Debug("stock not counted", zap.String("event", event), zap.Error(err))
 			}

@@ -1,0 +1,422 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+// Each preset is started as anybody would start it, on the embedded default, and
+// played by a crowd for two cores. What does not fit one (a rate, an opening in half
+// a minute) is patched as an operator would.
+
+// crowd has n people do something, at most 64 of them at a time.
+func crowd(n int, do func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(64)
+	for i := range n {
+		group.Go(func() error { do(i); return nil })
+	}
+	_ = group.Wait()
+}
+
+// lobby gathers one: the opening waits for n people, whose sockets are open.
+func (s *instance) lobby(event string, n int, scaled facts) ([]*person, []*live) {
+	s.t.Helper()
+	change := facts{"opens_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
+	for name, value := range scaled {
+		change[name] = value
+	}
+	s.patch(event, change)
+	require.Equal(s.t, "lobby", s.ev(event)["state"], "it opens after the start")
+	people, sockets := make([]*person, n), make([]*live, n)
+	people[0] = join(s.t, s, event) // the first in the line
+	crowd(n, func(i int) {
+		if i > 0 {
+			people[i] = join(s.t, s, event)
+		}
+		sockets[i] = people[i].open(s)
+	})
+	require.Zero(s.t, s.ev(event)["admitted"], "nobody comes in before the opening")
+	s.patch(event, facts{"opens_at": time.Now().Add(200 * time.Millisecond).UTC().Format(time.RFC3339Nano)})
+	return people, sockets
+}
+
+// buys reserves and pays at once; what is refused is a code.
+func (b *buyer) buys(s *instance, body map[string]any) (held map[string]any, code string) {
+	b.t.Helper()
+	status, _, answer := b.reserve(s, "buy", body)
+	if status != http.StatusCreated {
+		code, _ := answer["code"].(string)
+		return nil, fmt.Sprintf("%d %s", status, code)
+	}
+	id := answer["reservation_id"].(string)
+	status, _, paid := b.pay(s, id, "pay", "approve")
+	require.Equal(b.t, http.StatusAccepted, status, paid)
+	b.becomes(s, id, "paid")
+	return answer, ""
+}
+
+// holder is who was issued a token, as a buyer.
+func (a *asker) holder(t *testing.T, event string) *buyer {
+	t.Helper()
+	return &buyer{person: &person{t: t, event: event, token: a.answer.PlaceToken}, pass: a.answer.EntryToken}
+}
+
+// System A, concert: 5,000 seats sell out, each once and held for three minutes, and
+// nobody comes in over the rate.
+func TestPresetConcert(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "concert")
+	require.EqualValues(t, 100, s.ev("concert")["rate_per_s"])
+	require.EqualValues(t, 5000, s.public("concert")["seats_left"])
+	const people, share, rate = 60, 100, 20
+	fans, sockets := s.lobby("concert", people, facts{"rate_per_s": rate, "tickets": facts{"per_user": share}})
+	var chosen []string
+	for row := 29; row <= 30; row++ {
+		for seat := 1; seat <= 50; seat++ {
+			chosen = append(chosen, fmt.Sprintf("B-%d-%d", row, seat))
+		}
+	}
+	var mu sync.Mutex
+	second, codes, seats := make(map[float64]int), make(map[string]int), make(map[string]bool)
+	crowd(people, func(i int) {
+		b := fans[i].admitted(sockets[i], 30*time.Second)
+		body := map[string]any{"quantity": share}
+		if i == 0 {
+			body = map[string]any{"seats": chosen}
+		}
+		asked := time.Now()
+		held, code := b.buys(s, body)
+		mu.Lock()
+		defer mu.Unlock()
+		second[claimsOf(t, b.pass)["iat"].(float64)]++
+		codes[code]++
+		if held == nil {
+			return
+		}
+		ends, err := time.Parse(time.RFC3339, held["expires_at"].(string))
+		require.NoError(t, err)
+		require.WithinDuration(t, asked.Add(3*time.Minute), ends, 20*time.Second)
+		for _, seat := range held["seats"].([]any) {
+			require.False(t, seats[seat.(string)], "%s is sold once", seat)
+			seats[seat.(string)] = true
+		}
+	})
+	require.Len(t, seats, 5000)
+	require.Equal(t, map[string]int{"": 50, "409 sold_out": 10}, codes)
+	for at, n := range second {
+		require.LessOrEqual(t, n, rate+rate/10, "let in within second %.0f", at)
+	}
+	until(t, 10*time.Second, "everybody sees that nothing is left", func() bool { return s.public("concert")["seats_left"] == 0.0 })
+	require.Equal(t, "open", s.ev("concert")["state"], "the line is kept for returns")
+	s.audited("concert")
+}
+
+// System A, flash sale: the tokens go out at once, a hundred succeed, and with the
+// last payment everybody else hears that it is over.
+func TestPresetFlashSale(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "flash-sale")
+	require.EqualValues(t, 5000, s.ev("flash-sale")["burst"])
+	const people, tokens = 180, 130
+	fans, sockets := s.lobby("flash-sale", people, facts{"burst": tokens, "max_active": tokens, "rate_per_s": 1})
+	var mu sync.Mutex
+	var lastPaid, lastHeard time.Time
+	codes, second, won := make(map[string]int), make(map[float64]int), 0
+	var all sync.WaitGroup
+	for i := range people {
+		all.Go(func() {
+			mine, bought := sockets[i], false
+			for {
+				m := mine.next(30*time.Second, "admitted", "event")
+				if m["type"] == "event" && m["state"] == "closed" {
+					mu.Lock()
+					defer mu.Unlock()
+					if !bought {
+						lastHeard = time.Now()
+					}
+					if m["reason"] != "sold_out" {
+						t.Errorf("closed for %v", m["reason"])
+					}
+					return
+				}
+				if m["type"] == "event" {
+					continue
+				}
+				b := &buyer{person: fans[i], pass: m["entry_token"].(string)}
+				_, code := b.buys(s, map[string]any{"quantity": 1})
+				mu.Lock()
+				bought = code == ""
+				codes[code]++
+				second[claimsOf(t, b.pass)["iat"].(float64)]++
+				if bought {
+					lastPaid = time.Now()
+					won++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 100, won)
+	most := 0
+	for at, n := range second {
+		most = max(most, n+second[at+1])
+	}
+	require.GreaterOrEqual(t, most, tokens, "all tokens went out at the opening")
+	require.GreaterOrEqual(t, codes["409 sold_out"], 1)
+	t.Logf("the last loser heard %s after the last buyer: %v", lastHeard.Sub(lastPaid), codes)
+	require.Less(t, lastHeard.Sub(lastPaid), 5*time.Second)
+	e := s.ev("flash-sale")
+	require.Equal(t, []any{"closed", "sold_out"}, []any{e["state"], e["reason"]})
+	request{"POST", "/v1/events/flash-sale/entries", "", nil}.refused(t, s, 403, "closed")
+	_, _, trail := call(t, http.MethodGet, s.url+"/v1/ops/events/flash-sale/audit", nil, bearerOf(operatorToken))
+	require.Contains(t, fmt.Sprint(trail), "stock", "and the trail says by whom")
+	s.audited("flash-sale")
+}
+
+// System C: fifty at once on one slot, and what is left adds up.
+func TestPresetVaccination(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "vaccination")
+	people := make([]*buyer, 50)
+	crowd(len(people), func(i int) {
+		p := join(t, s, "vaccination")
+		people[i] = p.admitted(p.open(s), 30*time.Second)
+	})
+	free := func() map[string]float64 {
+		_, _, body := call(t, http.MethodGet, s.url+"/v1/events/vaccination/seats", nil, nil)
+		left := make(map[string]float64)
+		for _, item := range body["items"].([]any) {
+			item := item.(map[string]any)
+			left[item["id"].(string)] = item["free"].(float64)
+		}
+		return left
+	}
+	require.Len(t, free(), 6)
+	var got, gone atomic.Int64
+	var all sync.WaitGroup
+	for _, b := range people {
+		all.Go(func() { // a hand that shakes: each asks three times with one key
+			codes := make(map[int]bool)
+			for range 3 {
+				status, _, _ := b.reserve(s, "slot", map[string]any{"seats": []string{"d1-a"}})
+				codes[status] = true
+			}
+			switch {
+			case len(codes) == 1 && codes[http.StatusCreated]:
+				got.Add(1)
+			case len(codes) == 1 && codes[http.StatusConflict]:
+				gone.Add(1)
+			default:
+				t.Errorf("answers %v", codes)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, []int64{20, 30}, []int64{got.Load(), gone.Load()})
+	until(t, 10*time.Second, "the map says so", func() bool { return free()["d1-a"] == 0 })
+	require.EqualValues(t, 20, free()["d1-b"])
+	for _, b := range people {
+		if status, _, body := b.reserve(s, "slot", map[string]any{"seats": []string{"d1-a"}}); status == http.StatusCreated {
+			b.pay(s, body["reservation_id"].(string), "pay", "approve")
+			b.becomes(s, body["reservation_id"].(string), "paid")
+			break
+		}
+	}
+	s.audited("vaccination")
+}
+
+// System A, course registration: clashes are refused, also from two devices and at
+// two times, and the last place of a seminar is given once.
+func TestPresetCourseRegistration(t *testing.T) {
+	t.Parallel()
+	secret := strings.Repeat("secret of the university ", 2)
+	s := startInstance(t, "--preset", "course-registration", "--identity-secret", secret)
+	const event = "course-registration"
+	s.patch(event, facts{"identity": "jwt"})
+	require.Equal(t, "pessimistic", s.ev(event)["tickets"].(map[string]any)["locking"])
+	turn := func(student string) *buyer {
+		login, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+			"sub": student, "exp": time.Now().Add(time.Hour).Unix(),
+		}).SignedString([]byte(secret))
+		require.NoError(t, err)
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/entries", nil, bearerOf(login))
+		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, status, body)
+		return (&person{t: t, event: event, token: login}).inside(s)
+	}
+	courses := func(ids ...string) map[string]any { return map[string]any{"seats": ids} }
+
+	ann := turn("ann")
+	status, _, body := ann.reserve(s, "both", courses("analysis", "physics"))
+	require.Equal(t, []any{http.StatusConflict, "timetable_clash"}, []any{status, body["code"]})
+	_, code := ann.buys(s, courses("analysis", "programming"))
+	require.Empty(t, code, "a try that failed spends nothing")
+	status, _, _ = call(t, http.MethodPost, s.url+"/v1/events/"+event+"/sessions/"+claimsOf(t, ann.pass)["jti"].(string)+"/complete", nil, bearerOf(siteKey))
+	require.Less(t, status, 300)
+	again := turn("ann") // at home, in the evening
+	require.NotEqual(t, ann.pass, again.pass)
+	status, _, body = again.reserve(s, "late", courses("physics"))
+	require.Equal(t, []any{http.StatusConflict, "timetable_clash"}, []any{status, body["code"]})
+	_, code = again.buys(s, courses("databases"))
+	require.Empty(t, code)
+
+	bob := turn("bob") // two devices at once
+	require.Equal(t, bob.pass, turn("bob").pass, "one turn for one student")
+	var held atomic.Int64
+	crowd(2, func(i int) {
+		if status, _, _ := bob.reserve(s, strconv.Itoa(i), courses([]string{"analysis", "physics"}[i])); status == http.StatusCreated {
+			held.Add(1)
+		}
+	})
+	require.EqualValues(t, 1, held.Load())
+
+	var mu sync.Mutex
+	codes := make(map[string]int)
+	crowd(30, func(i int) {
+		_, code := turn(fmt.Sprint("student-", i)).buys(s, courses("seminar"))
+		mu.Lock()
+		defer mu.Unlock()
+		codes[code]++
+	})
+	require.Equal(t, map[string]int{"": 15, "409 sold_out": 15}, codes)
+	s.audited(event)
+}
+
+// System A, game login: nothing is sold, and only who had a turn passes the gate.
+func TestPresetGameLogin(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "game-login")
+	game := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in")) }))
+	t.Cleanup(game.Close)
+	front := startProcess(t, nil, "gate", "--addr", "127.0.0.1:0", "--upstream", game.URL, "--target", s.url, "--event", "game-login", "--log-format", "json")
+	plays := func(b *buyer) bool {
+		status, _, _ := call(t, http.MethodGet, front.url+"/login", nil, b.header(""))
+		return status == http.StatusOK
+	}
+	require.EqualValues(t, 50_000, s.ev("game-login")["rate_per_s"])
+	const people = 100
+	players, sockets := s.lobby("game-login", people, nil)
+	var in atomic.Int64
+	crowd(people, func(i int) {
+		b := players[i].admitted(sockets[i], 30*time.Second)
+		cheat := &buyer{person: players[i], pass: players[i].token} // a place is no turn
+		if b.passes(s) == http.StatusNoContent && plays(b) && cheat.passes(s) == http.StatusUnauthorized && !plays(cheat) {
+			in.Add(1)
+		}
+	})
+	require.EqualValues(t, people, in.Load())
+	request{"GET", "/v1/gate/game-login", "", nil}.refused(t, s, 401, "token_required")
+	request{"GET", "/v1/events/game-login/seats", "", nil}.refused(t, s, 409, "wrong_mode")
+}
+
+// System B: 240 tokens for 200 pieces, everybody else a quick "over"; 200 buy, and
+// from then on it is over for good.
+func TestPresetTokenDrop(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "token-drop")
+	holders := judged(t, crowdAsks(t, 1000, "token-drop", 0, nil, s), 240)
+	sameAgain(t, holders[:10], "token-drop", s)
+	var mu sync.Mutex
+	codes := make(map[string]int)
+	crowd(len(holders), func(i int) {
+		_, code := holders[i].holder(t, "token-drop").buys(s, map[string]any{"quantity": 1})
+		mu.Lock()
+		defer mu.Unlock()
+		codes[code]++
+	})
+	require.Equal(t, map[string]int{"": 200, "409 sold_out": 40}, codes)
+	until(t, 10*time.Second, "sold out is said", func() bool {
+		_, _, body := call(t, http.MethodPost, s.url+"/v1/events/token-drop/tokens", nil, nil)
+		return body["code"] == "sold_out"
+	})
+	s.audited("token-drop")
+}
+
+// System E: 900 wristbands and 1,300 people, none over, none twice, nobody left
+// guessing.
+func TestPresetWristband(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "wristband")
+	people := crowdAsks(t, 1300, "wristband", 0, nil, s)
+	holders := judged(t, people, 900)
+	for _, p := range people {
+		if p.status == http.StatusConflict {
+			require.Equal(t, "sold_out", p.answer.Code, "nothing comes back")
+		} else {
+			require.LessOrEqual(t, p.answer.Rank, int64(900))
+		}
+	}
+	sameAgain(t, holders[:10], "wristband", s)
+	_, code := holders[0].holder(t, "wristband").buys(s, map[string]any{"quantity": 1})
+	require.Empty(t, code)
+	s.audited("wristband")
+}
+
+// System D: numbers 1..N without a hole, and exactly the 1000th wins.
+func TestPresetWinner(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t, "--preset", "winner")
+	const people = 1100
+	seqs := make([]bool, people+1)
+	var winners, late atomic.Int64
+	var mu sync.Mutex
+	crowd(people, func(i int) {
+		key := map[string]string{"Idempotency-Key": "fan-" + strconv.Itoa(i)}
+		_, _, body := call(t, http.MethodPost, s.url+"/v1/events/winner/entries", nil, key)
+		me := &person{t: t, event: "winner", token: body["place_token"].(string)}
+		var seq float64
+		until(t, 30*time.Second, "numbered", func() bool {
+			_, _, body = call(t, http.MethodGet, s.url+"/v1/events/winner/entries/me", nil, bearerOf(me.token))
+			known := false
+			seq, known = body["seq"].(float64)
+			return known
+		})
+		if body["winner"] == true {
+			winners.Add(1)
+			require.EqualValues(t, 1000, seq)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if seq < 1 || seq > people || seqs[int(seq)] {
+			late.Add(1)
+			return
+		}
+		seqs[int(seq)] = true
+	})
+	require.Zero(t, late.Load(), "no number twice, none above %d", people)
+	require.EqualValues(t, 1, winners.Load())
+}
+
+// Times that are said from the start on become moments; wrong ones are named.
+func TestTimesFromTheStartOn(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Truncate(time.Second)
+	planned, err := parseEvents("file", []byte("events: [{id: e, lobby_opens_in: 0s, opens_in: 1m, closes_in: 2h}]"))
+	require.NoError(t, err)
+	require.WithinDuration(t, before.Add(time.Minute), *planned[0].settings.OpensAt, 5*time.Second)
+	require.Equal(t, time.Minute, planned[0].settings.OpensAt.Sub(*planned[0].settings.LobbyOpensAt))
+	require.Equal(t, 2*time.Hour, planned[0].settings.ClosesAt.Sub(*planned[0].settings.LobbyOpensAt))
+	for doc, want := range map[string]string{
+		"events: [{id: e, opens_in: soon}]":                                                    "opens_in: must be a duration",
+		"events: [{id: e, opens_in: -1s}]":                                                     "opens_in: must be a duration",
+		"events: [{id: e, opens_in: 1s, opens_at: 2030-01-01T00:00:00Z}]":                      "opens_at is given too",
+		"events: [{id: e, tickets: {kind: slots, items: [{id: a, capacity: 1, ends_in: 7}]}}]": "tickets.items[0].ends_in",
+	} {
+		_, err := parseEvents("file", []byte(doc))
+		require.ErrorContains(t, err, want, doc)
+	}
+	_, err = parseEvents("file", []byte("events: [{id: e, on_sold_out: close}]"))
+	require.ErrorContains(t, err, "on_sold_out")
+}
