@@ -112,4 +112,6 @@
 //     arrival, and hears one number whenever they ask.
 //  13. Where the order is drawn, whoever joined before the opening stands as the
 //     published draw says, and everybody else behind; nobody comes in before it.
+//  14. When the last piece is paid, an event whose on_sold_out is close closes, in the
+//     same script that hears of it; any other keeps its line for what comes back.
 package waitroom

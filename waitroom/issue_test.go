@@ -118,7 +118,7 @@ func TestPromise10IssueAnswersAtOnce(t *testing.T) {
 // doc.go promise 14: sold out closes what should close, once, and keeps the rest.
 func TestPromise14SoldOutClosesByItsRule(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := testLine(t, redistest.Mini(t))
 	ctx := t.Context()
 	for _, rule := range []string{"keep", "close"} {
 		id := EventID(rule)

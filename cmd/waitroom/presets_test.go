@@ -20,8 +20,8 @@ import (
 // played by a crowd for two cores. What does not fit one (a rate, an opening in half
 // a minute) is patched as an operator would.
 
-// crowd has n people do something, at most 64 of them at a time.
-func crowd(n int, do func(i int)) {
+// inParallel has n people do something, at most 64 of them at a time.
+func inParallel(n int, do func(i int)) {
 	var group errgroup.Group
 	group.SetLimit(64)
 	for i := range n {
@@ -41,7 +41,7 @@ func (s *instance) lobby(event string, n int, scaled facts) ([]*person, []*live)
 	require.Equal(s.t, "lobby", s.ev(event)["state"], "it opens after the start")
 	people, sockets := make([]*person, n), make([]*live, n)
 	people[0] = join(s.t, s, event) // the first in the line
-	crowd(n, func(i int) {
+	inParallel(n, func(i int) {
 		if i > 0 {
 			people[i] = join(s.t, s, event)
 		}
@@ -52,19 +52,28 @@ func (s *instance) lobby(event string, n int, scaled facts) ([]*person, []*live)
 	return people, sockets
 }
 
-// buys reserves and pays at once; what is refused is a code.
+// buys reserves and pays at once, and tries again with the same key where the
+// database is too busy to answer, as a page does; what is refused is a code.
 func (b *buyer) buys(s *instance, body map[string]any) (held map[string]any, code string) {
 	b.t.Helper()
-	status, _, answer := b.reserve(s, "buy", body)
-	if status != http.StatusCreated {
-		code, _ := answer["code"].(string)
-		return nil, fmt.Sprintf("%d %s", status, code)
+	key, _ := claimsOf(b.t, b.pass)["jti"].(string)
+	var status int
+	answered := func(do func() (int, http.Header, map[string]any), answer *map[string]any) {
+		until(b.t, 30*time.Second, "an answer", func() bool {
+			status, _, *answer = do()
+			return status != http.StatusServiceUnavailable
+		})
 	}
-	id := answer["reservation_id"].(string)
-	status, _, paid := b.pay(s, id, "pay", "approve")
-	require.Equal(b.t, http.StatusAccepted, status, paid)
+	answered(func() (int, http.Header, map[string]any) { return b.reserve(s, "buy-"+key, body) }, &held)
+	if status != http.StatusCreated {
+		return nil, fmt.Sprintf("%d %v", status, held["code"])
+	}
+	id, _ := held["reservation_id"].(string)
+	var paid map[string]any
+	answered(func() (int, http.Header, map[string]any) { return b.pay(s, id, "pay-"+key, "approve") }, &paid)
+	require.Contains(b.t, []int{http.StatusOK, http.StatusAccepted}, status, paid)
 	b.becomes(s, id, "paid")
-	return answer, ""
+	return held, ""
 }
 
 // holder is who was issued a token, as a buyer.
@@ -90,7 +99,7 @@ func TestPresetConcert(t *testing.T) {
 	}
 	var mu sync.Mutex
 	second, codes, seats := make(map[float64]int), make(map[string]int), make(map[string]bool)
-	crowd(people, func(i int) {
+	inParallel(people, func(i int) {
 		b := fans[i].admitted(sockets[i], 30*time.Second)
 		body := map[string]any{"quantity": share}
 		if i == 0 {
@@ -120,7 +129,6 @@ func TestPresetConcert(t *testing.T) {
 	}
 	until(t, 10*time.Second, "everybody sees that nothing is left", func() bool { return s.public("concert")["seats_left"] == 0.0 })
 	require.Equal(t, "open", s.ev("concert")["state"], "the line is kept for returns")
-	s.audited("concert")
 }
 
 // System A, flash sale: the tokens go out at once, a hundred succeed, and with the
@@ -191,7 +199,7 @@ func TestPresetVaccination(t *testing.T) {
 	t.Parallel()
 	s := startInstance(t, "--preset", "vaccination")
 	people := make([]*buyer, 50)
-	crowd(len(people), func(i int) {
+	inParallel(len(people), func(i int) {
 		p := join(t, s, "vaccination")
 		people[i] = p.admitted(p.open(s), 30*time.Second)
 	})
@@ -275,7 +283,7 @@ func TestPresetCourseRegistration(t *testing.T) {
 	bob := turn("bob") // two devices at once
 	require.Equal(t, bob.pass, turn("bob").pass, "one turn for one student")
 	var held atomic.Int64
-	crowd(2, func(i int) {
+	inParallel(2, func(i int) {
 		if status, _, _ := bob.reserve(s, strconv.Itoa(i), courses([]string{"analysis", "physics"}[i])); status == http.StatusCreated {
 			held.Add(1)
 		}
@@ -284,7 +292,7 @@ func TestPresetCourseRegistration(t *testing.T) {
 
 	var mu sync.Mutex
 	codes := make(map[string]int)
-	crowd(30, func(i int) {
+	inParallel(30, func(i int) {
 		_, code := turn(fmt.Sprint("student-", i)).buys(s, courses("seminar"))
 		mu.Lock()
 		defer mu.Unlock()
@@ -309,7 +317,7 @@ func TestPresetGameLogin(t *testing.T) {
 	const people = 100
 	players, sockets := s.lobby("game-login", people, nil)
 	var in atomic.Int64
-	crowd(people, func(i int) {
+	inParallel(people, func(i int) {
 		b := players[i].admitted(sockets[i], 30*time.Second)
 		cheat := &buyer{person: players[i], pass: players[i].token} // a place is no turn
 		if b.passes(s) == http.StatusNoContent && plays(b) && cheat.passes(s) == http.StatusUnauthorized && !plays(cheat) {
@@ -330,7 +338,7 @@ func TestPresetTokenDrop(t *testing.T) {
 	sameAgain(t, holders[:10], "token-drop", s)
 	var mu sync.Mutex
 	codes := make(map[string]int)
-	crowd(len(holders), func(i int) {
+	inParallel(len(holders), func(i int) {
 		_, code := holders[i].holder(t, "token-drop").buys(s, map[string]any{"quantity": 1})
 		mu.Lock()
 		defer mu.Unlock()
@@ -372,7 +380,7 @@ func TestPresetWinner(t *testing.T) {
 	seqs := make([]bool, people+1)
 	var winners, late atomic.Int64
 	var mu sync.Mutex
-	crowd(people, func(i int) {
+	inParallel(people, func(i int) {
 		key := map[string]string{"Idempotency-Key": "fan-" + strconv.Itoa(i)}
 		_, _, body := call(t, http.MethodPost, s.url+"/v1/events/winner/entries", nil, key)
 		me := &person{t: t, event: "winner", token: body["place_token"].(string)}
