@@ -176,6 +176,25 @@ func (s *Store) Cancel(ctx context.Context, event, id, person string) error {
 	return nil
 }
 
+// Bought says whether a token has a reservation that lives: held, in payment or paid.
+// Errors: ErrUnavailable.
+func (s *Store) Bought(ctx context.Context, event, jti string) (bool, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	bought := false
+	err := s.db.look(ctx, func(ctx context.Context, t tx) error {
+		return t.query(ctx, func(scan func(...any) error) error {
+			var id string
+			bought = true
+			return scan(&id)
+		}, `SELECT id FROM reservations WHERE event = $1 AND jti = $2 AND status IN ('held', 'payment_pending', 'paid')`, nil, event, jti)
+	})
+	if err != nil {
+		return false, fmt.Errorf("what a token bought: %w", err)
+	}
+	return bought, nil
+}
+
 // Reservation gives a person's reservation; ErrNoReservation when there is none
 // or it is somebody else's. A hold whose time is over is ended first.
 func (s *Store) Reservation(ctx context.Context, event, id, person string) (Reservation, error) {

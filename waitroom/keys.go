@@ -49,6 +49,13 @@ func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node)
 // call that used it.
 func (k keys) used(e EventID, jti string) string { return k.of(e, "used:"+jti) }
 
+// owed is a zset of entries with a credit for which there was no room: entry → until
+// when the next place is kept for them, ms.
+func (k keys) owed(e EventID) string { return k.of(e, "owed") }
+
+// credited is the mark that the credit of a turn was used.
+func (k keys) credited(e EventID, jti string) string { return k.of(e, "credited:"+jti) }
+
 // all is the KEYS of every script, in the order in which scripts/common.lua
 // names them; a script that needs more takes it after these.
 func (k keys) all(e EventID, more ...string) []string {

@@ -71,7 +71,7 @@ const mostGrants = 5000
 func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
 	n := max(0, min(req.N, mostGrants))
 	args := append([]any{req.Fence, n, newID(), mostGrants}, req.Why.args()...)
-	r, err := l.call(ctx, scriptPromote, req.Event, []string{l.keys.log(req.Event)}, args...)
+	r, err := l.call(ctx, scriptPromote, req.Event, []string{l.keys.log(req.Event), l.keys.owed(req.Event)}, args...)
 	if err == nil {
 		err = r.want(6)
 	}

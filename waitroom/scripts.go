@@ -33,6 +33,7 @@ var (
 	scriptAway     = script("away")
 	scriptBlock    = script("block")
 	scriptCreate   = script("create")
+	scriptCredit   = script("credit")
 	scriptDelete   = script("delete")
 	scriptDraw     = script("draw")
 	scriptEnqueue  = script("enqueue")
@@ -70,6 +71,7 @@ const (
 	outcomeNoEntry   outcome = "no_entry"
 	outcomeFull      outcome = "full"
 	outcomeClosed    outcome = "closed"
+	outcomeNotOpen   outcome = "not_open"
 	outcomeUnknown   outcome = "unknown"
 	outcomeEntered   outcome = "entered"
 	outcomeInside    outcome = "inside"

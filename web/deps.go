@@ -26,6 +26,9 @@ type Line interface {
 	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
 	Complete(ctx context.Context, event waitroom.EventID, jti string) error
 	Use(ctx context.Context, event waitroom.EventID, jti, id string) error
+	Credit(p waitroom.Pass) string
+	ReadCredit(event waitroom.EventID, token string) (jti string, err error)
+	MakeGood(ctx context.Context, req waitroom.JoinRequest, credit string) (waitroom.Place, error)
 	Issue(ctx context.Context, req waitroom.IssueRequest) (waitroom.Issued, error)
 	Enqueue(ctx context.Context, req waitroom.EnqueueRequest) (waitroom.Numbering, error)
 	Numbering(ctx context.Context, req waitroom.JoinRequest) (waitroom.Numbering, error)
@@ -74,6 +77,7 @@ type Tickets interface {
 	Reserve(ctx context.Context, req ticket.ReserveRequest) (ticket.Answer, error)
 	Pay(ctx context.Context, req ticket.PayRequest) (ticket.Answer, error)
 	Cancel(ctx context.Context, event, id, person string) error
+	Bought(ctx context.Context, event, jti string) (bool, error)
 	Reservation(ctx context.Context, event, id, person string) (ticket.Reservation, error)
 }
 

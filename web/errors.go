@@ -131,6 +131,8 @@ type problem struct {
 	Errors []waitroom.FieldError `json:"errors,omitempty"`
 	// RetryAfterMS is absent where trying again is of no use.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+	// Credit brings whom the service failed inside once more.
+	Credit string `json:"credit,omitempty"`
 }
 
 // problemOf finds the answer to an error, however it is wrapped.
@@ -143,10 +145,14 @@ func problemOf(err error) problem {
 	if _, ok := errors.AsType[*gateError](err); ok && r.status != http.StatusUnauthorized {
 		r.status = http.StatusForbidden
 	}
-	return problem{
+	p := problem{
 		Title: http.StatusText(r.status), Status: r.status, Code: r.code, Detail: r.detail,
 		Errors: fields, RetryAfterMS: r.retry.Milliseconds(),
 	}
+	if e, ok := errors.AsType[*creditError](err); ok {
+		p.Credit = e.credit
+	}
+	return p
 }
 
 func refusalOf(err error) (refusal, []waitroom.FieldError) {

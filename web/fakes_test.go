@@ -148,6 +148,25 @@ func (l *fakeLine) Complete(_ context.Context, _ waitroom.EventID, jti string) e
 	return nil
 }
 
+func (l *fakeLine) Credit(p waitroom.Pass) string { return "credit-of-" + p.JTI }
+
+func (l *fakeLine) ReadCredit(_ waitroom.EventID, token string) (string, error) {
+	jti, ok := strings.CutPrefix(token, "credit-of-")
+	if !ok {
+		return "", waitroom.ErrTokenInvalid
+	}
+	return jti, nil
+}
+
+func (l *fakeLine) MakeGood(_ context.Context, r waitroom.JoinRequest, _ string) (waitroom.Place, error) {
+	p := annsPlace(r.Event)
+	if r.Receipt != goodReceipt {
+		return p, waitroom.ErrTokenRequired
+	}
+	p.State, p.Grant, p.Created = waitroom.EntryAdmitted, annsGrant(r.Event), true
+	return p, nil
+}
+
 func (l *fakeLine) Use(_ context.Context, _ waitroom.EventID, jti, id string) error {
 	if l.use != nil {
 		return l.use(jti, id)
@@ -301,6 +320,10 @@ func (t *fakeTickets) Cancel(_ context.Context, _, id, person string) error {
 		return ticket.ErrNoReservation
 	}
 	return t.cancel
+}
+
+func (t *fakeTickets) Bought(_ context.Context, _, jti string) (bool, error) {
+	return jti == "jti-2", nil
 }
 
 func (t *fakeTickets) Reservation(_ context.Context, _, id, person string) (ticket.Reservation, error) {

@@ -22,6 +22,7 @@ import (
 type metrics struct {
 	requests *prometheus.HistogramVec
 	refusals *prometheus.CounterVec
+	credits  *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -35,8 +36,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "waitroom_http_refusals_total",
 			Help: "Refusals, by route and code.",
 		}, []string{"route", "code"}),
+		credits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "waitroom_credits_total",
+			Help: "Make-good credits: given, admitted, running (the turn still runs), or a refusal's code.",
+		}, []string{"result"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.refusals} {
+	for _, c := range []prometheus.Collector{m.requests, m.refusals, m.credits} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register http metrics: %w", err)
 		}

@@ -66,6 +66,7 @@ func (s *Server) routes(e *echo.Echo) {
 		e.POST("/v1/events/:event/reservations", s.limited(limit.Booking, s.reserve))
 		get("/v1/events/:event/reservations/:id", s.reservation)
 		e.DELETE("/v1/events/:event/reservations/:id", s.cancel)
+		e.POST("/v1/events/:event/credits", s.limited(limit.Join, s.credit))
 		e.POST("/v1/events/:event/reservations/:id/payment", s.limited(limit.Booking, s.pay))
 	}
 

@@ -106,7 +106,7 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	pass, _, err := s.inside(c, id)
 	if err != nil {
-		return err
+		return s.makeGood(c, pass, err)
 	}
 	if ev, err := s.deps.View.Event(c.Request().Context(), id); err == nil && !sells(ev.Settings) {
 		return ticket.ErrWrongMode // whatever it sold before
@@ -125,7 +125,7 @@ func (s *Server) reserve(c echo.Context) error {
 		Key: key, Encode: encodeReservation(http.StatusCreated),
 	})
 	if err != nil {
-		return err
+		return s.makeGood(c, pass, err)
 	}
 	return writeAnswer(c, answer)
 }
@@ -221,7 +221,8 @@ func (s *Server) pay(c echo.Context) error {
 		Key: key, Encode: encodeReservation(http.StatusAccepted),
 	})
 	if err != nil {
-		return err
+		pass, _ := s.entryPass(c.Request(), id) // without one there is no turn to make good for
+		return s.makeGood(c, pass, err)
 	}
 	return writeAnswer(c, answer)
 }

@@ -15,7 +15,7 @@ type Kind string
 // The kinds of leaves.
 const (
 	ByRate  Kind = "r" // the law's decision
-	ByHand  Kind = "h" // an operator, outside the rate
+	ByHand  Kind = "h" // outside the rate: an operator, or for the reason make_good a credit
 	Through Kind = "p" // the event measures only, and everybody passes
 )
 

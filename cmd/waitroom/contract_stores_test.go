@@ -65,17 +65,19 @@ func TestContractRolesApart(t *testing.T) {
 }
 
 // With the database away nothing is sold and nothing is lost, the line goes on, at
-// its floor, and everything comes back by itself.
+// its floor, and everything comes back by itself. Whom it failed inside comes in once
+// more by the credit of that answer, outside the rate, unless they bought in the end.
 func TestContractDatabaseAway(t *testing.T) {
 	t.Parallel()
 	database := sqltest.Alone(t)
 	s := startInstance(t, "--redis", redistest.Start(t, redistest.Config{}).URL(), "--database", database.URL(), "--limits", "off")
 	s.create("sale", facts{"rate_per_s": 50, "tickets": facts{"kind": "stock", "stock": 5}, "load": facts{"floor_per_s": 2}})
-	holder, late := newBuyer(t, s, "sale"), newBuyer(t, s, "sale")
+	holder, late, failed := newBuyer(t, s, "sale"), newBuyer(t, s, "sale"), newBuyer(t, s, "sale")
 	id := holder.held(s, map[string]any{"quantity": 2})
 
 	database.Stop()
-	request{"POST", "/v1/events/sale/reservations", `{"quantity":1}`, late.header("k")}.refused(t, s, 503, "unavailable")
+	lateCredit := request{"POST", "/v1/events/sale/reservations", `{"quantity":1}`, late.header("k")}.refused(t, s, 503, "unavailable")["credit"]
+	credit := request{"POST", "/v1/events/sale/reservations", `{"quantity":1}`, failed.header("k")}.refused(t, s, 503, "unavailable")["credit"]
 	request{"GET", "/v1/events/sale/reservations/" + id, "", holder.header("")}.refused(t, s, 503, "unavailable")
 	request{"POST", "/v1/events/sale/reservations/" + id + "/payment", "", holder.header("k")}.refused(t, s, 503, "unavailable")
 	request{method: "GET", path: "/readyz"}.refused(t, s, 503, "unavailable")
@@ -95,6 +97,29 @@ func TestContractDatabaseAway(t *testing.T) {
 	})
 	status, _, body := late.reserve(s, "k", map[string]any{"quantity": 1})
 	require.Equal(t, http.StatusCreated, status, "a refusal of this kind is not kept: %v", body)
+	redeem := func(b *buyer, credit any) (int, map[string]any) {
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/sale/credits", map[string]any{"credit": credit}, bearerOf(b.token))
+		return status, body
+	}
+	status, body = redeem(late, lateCredit)
+	require.Equal(t, []any{http.StatusConflict, "token_used"}, []any{status, body["code"]}, "it has bought")
+	status, body = redeem(late, credit)
+	require.Equal(t, []any{http.StatusUnauthorized, "token_invalid"}, []any{status, body["code"]}, "somebody else's")
+	status, body = redeem(failed, credit)
+	require.Equal(t, []any{http.StatusOK, failed.pass}, []any{status, body["entry_token"]}, "the turn still runs")
+	leave := request{"DELETE", "/v1/events/sale/entries/me", "", bearerOf(failed.token)}
+	status, _, _ = leave.send(t, s)
+	require.Equal(t, http.StatusNoContent, status)
+	s.patch("sale", facts{"rate_per_s": 0})
+	status, body = redeem(failed, credit)
+	require.Equal(t, []any{http.StatusCreated, "admitted"}, []any{status, body["state"]}, body)
+	failed.pass, _ = body["entry_token"].(string)
+	require.Equal(t, http.StatusNoContent, failed.passes(s))
+	status, _, _ = leave.send(t, s)
+	require.Equal(t, http.StatusNoContent, status)
+	status, body = redeem(failed, credit)
+	require.Equal(t, []any{http.StatusConflict, "token_used"}, []any{status, body["code"]}, "once")
+	s.patch("sale", facts{"rate_per_s": 50})
 	status, _, _ = holder.pay(s, id, "k", "")
 	require.Equal(t, http.StatusAccepted, status)
 	holder.becomes(s, id, "paid")

@@ -1,5 +1,5 @@
 -- promote: the first n of the line get grants, as far as the cap allows.
--- KEYS: as common.lua says, then 15 log
+-- KEYS: as common.lua says, then 15 log  16 owed
 -- ARGV: 1 fence  2 n (of this tick; the opening's burst comes on top)  3 request id,
 --   never used before  4 the most to let in by one call
 --   5 the rate  6 the reason  7 the usage that n was decided by, for the log
@@ -66,7 +66,10 @@ else
     if to < take then take, outcome = math.max(0, to), why end
   end
   limit(math.min(allowed, n) + burst, 'rate_cap')
-  if max_active > 0 then limit(max_active - call('ZCARD', CLAIMS), 'max_active') end
+  if max_active > 0 then
+    -- Whoever has a credit goes first: the service owes them a place.
+    limit(max_active - call('ZCARD', CLAIMS) - call('ZCOUNT', KEYS[16], int(E.now), '+inf'), 'max_active')
+  end
   limit(call('ZCARD', LINE), 'empty')
 end
 

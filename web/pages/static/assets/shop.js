@@ -11,7 +11,7 @@ import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
 import { legend, SeatMap } from './seats.js';
 import { draw } from './shop-view.js';
-import { attemptKey, device, placeKey, reservationKey, tab, turnKey } from './store.js';
+import { attemptKey, creditKey, device, placeKey, reservationKey, tab, turnKey } from './store.js';
 import { refusal, t } from './strings.js';
 
 // refresh is the time between two looks at the map.
@@ -203,7 +203,8 @@ async function deed(name, wish, send) {
     const answer = await insist((n) => send(kept.key, n), {
       tries: 7,
       backoff: new Backoff({ base: 700, cap: 8000 }),
-      waiting: (ms) => {
+      waiting: (ms, err) => {
+        keepCredit(err);
         s.retryAt = performance.now() + ms;
         render();
       },
@@ -211,12 +212,18 @@ async function deed(name, wish, send) {
     tab.remove(attemptKey(event, name));
     return answer;
   } catch (err) {
+    keepCredit(err);
     if (!err.passing) tab.remove(attemptKey(event, name)); // a definite no
     throw err;
   } finally {
     s.busy = '';
     s.retryAt = 0;
   }
+}
+
+// keepCredit keeps what makes a fault of the service good, for the waiting page.
+function keepCredit(err) {
+  if (err.credit) device.set(creditKey(event), err.credit);
 }
 
 async function reserve(wish) {
@@ -236,7 +243,7 @@ async function reserve(wish) {
 // refused says what happened and what to do, and does what the page can do itself.
 async function refused(err, wish) {
   const values = { detail: err.fields?.map((f) => f.detail).join('; ') ?? '' };
-  let sentence = refusal(err.code, values);
+  let sentence = err.credit ? t('no.credit') : refusal(err.code, values);
   switch (err.code) {
     case 'seat_taken': {
       await readMap().catch(() => {});
@@ -278,7 +285,7 @@ async function pay() {
     looks = 0;
     setReservation(takes(s.reservation, answer.body));
   } catch (err) {
-    say(refusal(err.code));
+    say(err.credit ? t('no.credit') : refusal(err.code));
     readReservation(id).catch(() => {});
   }
   render();

@@ -53,6 +53,8 @@ export const placeKey = (event) => `waitroom:place:${event}`;
 export const turnKey = (event) => `waitroom:turn:${event}`;
 export const sentKey = (event) => `waitroom:sent:${event}`;
 export const reservationKey = (event) => `waitroom:reservation:${event}`;
+// A credit brings its holder in once more after a fault of the service.
+export const creditKey = (event) => `waitroom:credit:${event}`;
 export const attemptKey = (event, deed) => `waitroom:attempt:${deed}:${event}`;
 // A commitment is {commitment, born}: that of the draw which the joining `born` is in.
 export const commitmentKey = (event) => `waitroom:commitment:${event}`;

@@ -318,6 +318,7 @@ const en = {
   'no.body_too_large': 'That is too much at once. Please choose fewer.',
   'no.invalid': 'Something in that was not right: {detail}',
   'no.unavailable': 'The service does not answer at the moment. Nothing was lost and nothing done twice; please try again.',
+  'no.credit': 'The fault was ours, and nothing was done twice. Please try again; if your turn ends first, press “Join again” on the waiting page: you come in ahead of the line, once.',
   'no.internal': 'Something went wrong on our side. Nothing was done twice; please try again.',
   'no.unreachable': 'We could not reach the service. Check your connection; nothing is done twice.',
   'no.other': 'That did not work ({code}). Please try again.',

@@ -1,6 +1,6 @@
 // The waiting page: join, wait, come in.
 
-import { insist, call, randomKey } from './api.js';
+import { insist, call, pause, randomKey } from './api.js';
 import { Backoff, jitter } from './backoff.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
@@ -10,7 +10,7 @@ import { keepHead } from './heads.js';
 import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
 import { isDraw, nothing, opening, reduce } from './place.js';
-import { attemptKey, device, headsKey, placeKey } from './store.js';
+import { attemptKey, creditKey, device, headsKey, placeKey } from './store.js';
 import { go, wasSent } from './turn.js';
 import { draw, speak } from './wait-view.js';
 
@@ -177,6 +177,28 @@ function numberKey() {
   return key;
 }
 
+// comeAgain uses a credit that the shop page has kept after a fault of the service; a
+// credit that is refused for good is forgotten, and its holder joins as anybody does.
+async function comeAgain(attempt) {
+  const credit = device.get(creditKey(event));
+  if (!credit || !mine.token) return undefined;
+  for (;;) {
+    try {
+      const answer = await call('POST', `${api}/credits${query}`, { token: mine.token, attempt, body: { credit } });
+      if (answer.status === 201) device.remove(creditKey(event));
+      return answer;
+    } catch (err) {
+      if (err.passing) throw err;
+      if (err.code === 'full') {
+        await pause(err.wait || 5000); // the next place is kept for who asks again
+        continue;
+      }
+      device.remove(creditKey(event));
+      return undefined;
+    }
+  }
+}
+
 // join takes a place, or finds the one this device has; where there is no line, it
 // asks for a token until there is a definite answer.
 async function join() {
@@ -188,7 +210,8 @@ async function join() {
   const key = state.event?.mode === 'buffered' ? numberKey() : undefined;
   try {
     const answer = await insist(
-      (attempt) => call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, { token: mine.token, attempt, key }),
+      async (attempt) => (await comeAgain(attempt)) ??
+        call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, { token: mine.token, attempt, key }),
       {
         tries: Infinity,
         backoff: new Backoff({ base: 1000, cap: 20000 }),

@@ -1,0 +1,53 @@
+-- credit: somebody whom the service failed comes in once more: outside the rate,
+-- inside max_active, once for each turn that went wrong.
+-- KEYS: as common.lua says, then 15 log  16 owed  17 the mark of the credit's jti
+-- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it
+--   2 entry  3 jti of the turn that went wrong  4 the credit's end, ms
+--   5 subject (base64url, or empty)  6 what the new jti begins with, never used before
+-- Reply: {"ok", line} as promote's; {"alive", packed, deadline} the entry holds a grant
+--   that runs, and the credit is kept; {"known"} the credit was used; {"expired"};
+--   {"revoked"} the turn was, or its person is blocked; {"full"} no room inside: the
+--   next that gets free is kept for OWED; {"not_open"}, {"closed"}, {"wrong_mode"},
+--   {"no_event"}
+-- Sent again: "alive", with the same grant.
+local OWED = 15000 -- ms
+if not load() then return {'no_event'} end
+caught_up(ARGV[1])
+local entry, subject = ARGV[2], ARGV[5]
+local function answer(...)
+  tell()
+  return {...}
+end
+if E.mode ~= 'queue' then return answer('wrong_mode') end
+local g = call('HGET', GRANTS, entry)
+if g then
+  local deadline = tonumber(call('ZSCORE', CLAIMS, entry) or '0')
+  if deadline > E.now then return answer('alive', g, int(deadline)) end
+  over(entry, g)
+end
+if call('EXISTS', KEYS[17]) == 1 then return answer('known') end
+if call('SISMEMBER', BLOCKED, entry) == 1 or call('HGET', JTIS, ARGV[3]) == '!revoked' then return answer('revoked') end
+if tonumber(ARGV[4]) <= E.now then return answer('expired') end
+if E.state == 'closed' then return answer('closed') end
+if E.state ~= 'open' and E.state ~= 'draining' then return answer('not_open') end
+local most = tonumber(call('HGET', META, 'max_active'))
+if most > 0 and call('ZCARD', CLAIMS) >= most then
+  call('ZREMRANGEBYSCORE', KEYS[16], '-inf', int(E.now))
+  call('ZADD', KEYS[16], int(E.now + OWED), entry)
+  call('PEXPIRE', KEYS[16], 4 * OWED)
+  return answer('full')
+end
+call('ZREM', KEYS[16], entry)
+local seq = call('ZSCORE', LINE, entry)
+if not seq then
+  E.seq = E.seq + 1
+  seq = E.seq
+  call('HSET', META, 'seq', int(seq))
+  if subject ~= '' then call('HSET', SUBS, entry, subject) end
+end
+local picked = {entry, seq}
+local line = grant(picked, ARGV[6])
+call('SET', KEYS[17], '1', 'PX', 86400000) -- longer than any credit is good
+log('service', 'make_good', ARGV[3], line)
+leaf(KEYS[15], 'h', '0 1 0 0', {'0', 'make_good', '-'}, '', picked)
+return answer('ok', line)
