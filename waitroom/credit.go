@@ -74,12 +74,12 @@ func (r receipts) readCredit(token string) (credit, error) {
 	var parts [2]string
 	for i := range parts {
 		size, n := binary.Uvarint(rest)
-		if n <= 0 || size > uint64(len(rest)-n) {
+		if n <= 0 || size > creditLongest || n+int(size) > len(rest) {
 			return invalid("parts")
 		}
 		parts[i], rest = string(rest[n:n+int(size)]), rest[n+int(size):]
 	}
-	return credit{event: EventID(rest), jti: parts[0], subject: parts[1], end: time.Unix(int64(end), 0)}, nil //nolint:gosec // below 2^53
+	return credit{event: EventID(rest), jti: parts[0], subject: parts[1], end: time.Unix(int64(end), 0)}, nil
 }
 
 // Credit is a front-of-line credit for the holder of a verified pass whom the service
