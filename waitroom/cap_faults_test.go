@@ -158,7 +158,7 @@ func (m *capMachine) SentAgain(t *rapid.T) {
 	args := append([]any{m.fence, many(t), newID(), mostGrants}, Why{}.args()...)
 	var first []string
 	for i := range 4 {
-		r, err := m.l.call(t.Context(), scriptPromote, "e", []string{m.l.keys.log("e")}, args...)
+		r, err := m.l.call(t.Context(), scriptPromote, "e", []string{m.l.keys.log("e"), m.l.keys.owed("e")}, args...)
 		require.NoError(t, err)
 		if i == 0 {
 			first = r.rest
