@@ -129,6 +129,7 @@ func TestPresetConcert(t *testing.T) {
 	}
 	until(t, 10*time.Second, "everybody sees that nothing is left", func() bool { return s.public("concert")["seats_left"] == 0.0 })
 	require.Equal(t, "open", s.ev("concert")["state"], "the line is kept for returns")
+	s.audited("concert")
 }
 
 // System A, flash sale: the tokens go out at once, a hundred succeed, and with the
