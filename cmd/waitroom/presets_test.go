@@ -256,14 +256,22 @@ func TestPresetCourseRegistration(t *testing.T) {
 	const event = "course-registration"
 	s.patch(event, facts{"identity": "jwt"})
 	require.Equal(t, "pessimistic", s.ev(event)["tickets"].(map[string]any)["locking"])
-	turn := func(student string) *buyer {
-		login, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+	login := func(student string) string {
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
 			"sub": student, "exp": time.Now().Add(time.Hour).Unix(),
 		}).SignedString([]byte(secret))
 		require.NoError(t, err)
-		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/entries", nil, bearerOf(login))
+		return token
+	}
+	until(t, 10*time.Second, "the logins count", func() bool {
+		status, _, _ := call(t, http.MethodGet, s.url+"/v1/events/"+event+"/entries/me", nil, bearerOf(login("nobody")))
+		return status == http.StatusNotFound
+	})
+	turn := func(student string) *buyer {
+		token := login(student)
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/entries", nil, bearerOf(token))
 		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, status, body)
-		return (&person{t: t, event: event, token: login}).inside(s)
+		return (&person{t: t, event: event, token: token}).inside(s)
 	}
 	courses := func(ids ...string) map[string]any { return map[string]any{"seats": ids} }
 
