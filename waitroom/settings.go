@@ -150,12 +150,12 @@ func (s Settings) faults() []FieldError {
 	}
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
-	d.choice("mode", s.Mode, []string{"queue", ModeInstant, ModeBuffered}, nil)
-	d.choice("order", s.Order, []string{"fifo", orderDraw}, nil)
+	d.choice("mode", s.Mode, []string{"queue", ModeInstant, ModeBuffered})
+	d.choice("order", s.Order, []string{"fifo", orderDraw})
 	s.beaconFaults(&d)
-	d.choice("identity", s.Identity, []string{"anonymous", "jwt"}, nil)
-	d.choice("session", s.Session, []string{"fixed", "sliding"}, nil)
-	d.choice("on_sold_out", s.OnSoldOut, []string{keepSoldOut, CloseSoldOut}, nil)
+	d.choice("identity", s.Identity, []string{"anonymous", "jwt"})
+	d.choice("session", s.Session, []string{"fixed", "sliding"})
+	d.choice("on_sold_out", s.OnSoldOut, []string{keepSoldOut, CloseSoldOut})
 	if s.OnSoldOut == CloseSoldOut && s.Tickets.Kind == "none" {
 		d.fault("on_sold_out", "close needs something that is sold (tickets.kind)")
 	}
@@ -188,7 +188,7 @@ func (s Settings) quotaFaults(d *decoder) {
 	if !(s.Quota.Factor > 0 && s.Quota.Factor <= mostFactor) { // also what is no number
 		d.fault("quota.factor", "must be above 0 and at most %d", mostFactor)
 	}
-	d.choice("quota.returns", s.Quota.Returns, []string{returnsUnused, "never"}, nil)
+	d.choice("quota.returns", s.Quota.Returns, []string{returnsUnused, "never"})
 	if s.Mode == ModeInstant && s.stock() == 0 {
 		d.fault("tickets.kind", "mode instant needs a stock to make its quota of")
 	}
@@ -213,7 +213,7 @@ func (s Settings) quotaFaults(d *decoder) {
 }
 
 func (s LoadSettings) faults(d *decoder) {
-	d.choice("load.law", s.Law, []string{"steps", "target", "none"}, nil)
+	d.choice("load.law", s.Law, []string{"steps", "target", "none"})
 	if !(s.Target >= 0.05 && s.Target <= 0.95) {
 		d.fault("load.target", "must be 0.05 to 0.95")
 	}
@@ -232,9 +232,9 @@ func (s LoadSettings) faults(d *decoder) {
 }
 
 func (s TicketSettings) faults(d *decoder) {
-	d.choice("tickets.kind", s.Kind, []string{"none", "stock", "seats", "slots", "courses"}, nil)
-	d.choice("tickets.locking", s.Locking, []string{"optimistic", "pessimistic"}, nil)
-	d.choice("tickets.on_breaker_open", s.OnBreakerOpen, []string{"wait", "cancel"}, nil)
+	d.choice("tickets.kind", s.Kind, []string{"none", "stock", "seats", "slots", "courses"})
+	d.choice("tickets.locking", s.Locking, []string{"optimistic", "pessimistic"})
+	d.choice("tickets.on_breaker_open", s.OnBreakerOpen, []string{"wait", "cancel"})
 	d.ttl("tickets.hold_ttl", s.HoldTTL)
 	if s.PerUser < 1 || s.PerUser > 100 {
 		d.fault("tickets.per_user", "must be 1 to 100")
@@ -304,14 +304,9 @@ func (d *decoder) text(field, s string, most int) {
 	}
 }
 
-// choice refuses what is not in now, and says of later ones that they will be.
-func (d *decoder) choice(field, v string, now, later []string) {
-	switch {
-	case slices.Contains(now, v):
-	case slices.Contains(later, v):
-		d.fault(field, "%s is not supported by this version; use %s", v, strings.Join(now, " or "))
-	default:
-		d.fault(field, "must be %s", strings.Join(now, " or "))
+func (d *decoder) choice(field, v string, from []string) {
+	if !slices.Contains(from, v) {
+		d.fault(field, "must be %s", strings.Join(from, " or "))
 	}
 }
 

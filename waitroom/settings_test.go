@@ -68,11 +68,14 @@ func TestDecodeSettingsNamesEveryFault(t *testing.T) {
 		`{"id":"a","load":{"steps":[]}}`:                      {{"load.steps", "must have at least one step; with law none the load bounds nothing"}},
 		`{"id":"a","load":{"steps":{}}}`:                      {{"load.steps", "must be a list"}},
 		`{"id":"a","tickets":{"kind":"wishes"}}`:              {{"tickets.kind", "must be none or stock or seats or slots or courses"}},
+
 		`{"id":"a","tickets":{"kind":"stock","stock":1,"items":[{"id":"x"}]}}`: {{"tickets.items", "are for kind slots or courses"}},
 		`{"id":"a","tickets":{"kind":"slots","items":[{"id":"a b"}]}}`:         {{"tickets.items[0].id", "must be 1 to 64 letters, digits, '-', '_', '.' or ':'"}},
+
 		`{"id":"a","tickets":{"kind":"slots","items":[{"id":"a","price_cents":"x","starts_at":"noon"}]}}`: {
 			{"tickets.items[0].price_cents", "must be a whole number"}, {"tickets.items[0].starts_at", "must be a time like 2026-05-01T18:00:00Z"},
 		},
+
 		`{"id":"a","tickets":{"kind":"stock"}}`:              {{"tickets.stock", "must be 1 to 100000000"}},
 		`{"id":"a","quota":{"factor":-1}}`:                   {{"quota.factor", "must be above 0 and at most 10"}},
 		`{"id":"a","quota":{"returns":"late"}}`:              {{"quota.returns", "must be unused or never"}},
