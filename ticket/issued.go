@@ -42,8 +42,8 @@ func (s *Store) FileIssued(ctx context.Context, event string, tokens []IssuedTok
 	return filed, nil
 }
 
-// AnyLeft says whether an event's last piece is not sold yet: something is free, or
-// held by somebody who may not pay. An event without a catalogue is ErrWrongMode.
+// AnyLeft says whether an event's last piece is not sold yet: something is free, held
+// by somebody who may not pay, or blocked and may be released. An event without a catalogue is ErrWrongMode.
 // Other errors: ErrUnavailable.
 func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 	ctx, cancel := s.deadline(ctx)
@@ -59,7 +59,8 @@ func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 	err = s.db.look(ctx, func(ctx context.Context, t tx) error {
 		return t.query(ctx, func(scan func(...any) error) error { return scan(&held) },
 			`SELECT EXISTS (SELECT 1 FROM reservations WHERE event = $1 AND status IN ('held', 'payment_pending'))
-				OR EXISTS (SELECT 1 FROM items WHERE event = $1 AND free > 0)`, nil, event)
+				OR EXISTS (SELECT 1 FROM items WHERE event = $1 AND free > 0)
+				OR EXISTS (SELECT 1 FROM seats WHERE event = $1 AND status IN ('free', 'blocked'))`, nil, event)
 	})
 	if err != nil {
 		return false, fmt.Errorf("left of %s: %w", event, err)

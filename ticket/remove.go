@@ -7,10 +7,16 @@ import (
 
 // Remove ends what an event sells, for good: holds are cancelled with the reason
 // event_removed, and so are payments that run, whose money goes back if it was
-// taken. What was paid stays in the books. The same id may then sell anything.
+// taken. What was paid stays in the books. The numbers that it gave are forgotten, so
+// that the same id may then sell anything and count from 1.
 // Removing what is not there is harmless.
 func (s *Store) Remove(ctx context.Context, event string) error {
 	err := s.againWithin(ctx, putCalls*s.cfg.CallTimeout, func(ctx context.Context, t tx) error {
+		for _, statement := range []string{`DELETE FROM numbers WHERE event = $1`, `DELETE FROM counters WHERE event = $1`} {
+			if _, err := t.exec(ctx, statement, nil, event); err != nil {
+				return err
+			}
+		}
 		_, found, err := lockCatalogue(ctx, t, event)
 		if err != nil || !found {
 			return err

@@ -68,6 +68,7 @@ func (s Settings) Patched(doc []byte) (Settings, error) {
 func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	d := decoder{}
 	s.Load.Target = cmp.Or(s.Load.Target, 0.75) // an event that was stored before has none
+	s.Quota = s.Quota.Defaults()                // nor these
 	fields := d.object("", doc)
 	var state State
 	if raw, ok := fields["state"]; ok {
@@ -78,7 +79,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 		}
 	}
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
-	s.Limits, s.Quota = s.Limits.Defaults(), s.Quota.Defaults() // an event that was stored before has none
+	s.Limits = s.Limits.Defaults()
 	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
 	if len(s.Load.Steps) == 0 {
 		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")

@@ -91,7 +91,7 @@ func (d *Drawer) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for _, ev := range d.view.Events() {
-			if ev.Order != orderDraw || ev.drawPhase == drawDone || ev.drawPhase == drawUndrawn && ev.Draw != nil {
+			if ev.Order != OrderDraw || ev.drawPhase == drawDone || ev.drawPhase == drawUndrawn && ev.Draw != nil {
 				continue
 			}
 			mu.Lock()
@@ -116,6 +116,10 @@ func (d *Drawer) Run(ctx context.Context) error {
 // errElsewhere: another node does this draw.
 var errElsewhere = errors.New("another node draws")
 
+// errMovedOn: the draw is not where the step belongs: a step came twice, or the store
+// has lost one. The next claim says where it is.
+var errMovedOn = errors.New("the draw is elsewhere by now")
+
 // drawing is where a draw is, as the store says.
 type drawing struct {
 	phase  string
@@ -135,6 +139,9 @@ func (l *Line) step(ctx context.Context, event EventID, node, step string, args 
 	}
 	if r.outcome == outcomeBusy {
 		return drawing{}, errElsewhere
+	}
+	if r.outcome == outcomeStale {
+		return drawing{}, errMovedOn
 	}
 	if err := r.want(6); err != nil {
 		return drawing{}, fmt.Errorf("draw %s: %w", event, err)
@@ -193,8 +200,8 @@ func (d *Drawer) draw(ctx context.Context, ev Event) error {
 		default:
 			return nil
 		}
-		if errors.Is(err, errElsewhere) {
-			return nil
+		if errors.Is(err, errElsewhere) || errors.Is(err, errMovedOn) {
+			return nil // Run looks again in a moment
 		}
 		if err != nil {
 			return err

@@ -56,7 +56,7 @@ func background(t *testing.T, run func(context.Context) error) {
 func lobby(t *testing.T, l *Line, change func(*Settings)) Event {
 	t.Helper()
 	s := DefaultSettings("e")
-	s.Order, s.RatePerS = orderDraw, 1000
+	s.Order, s.RatePerS = OrderDraw, 1000
 	if change != nil {
 		change(&s)
 	}
@@ -245,7 +245,7 @@ func TestDrawNeedsALobby(t *testing.T) {
 	t.Parallel()
 	l := testLine(t, redistest.Mini(t))
 	s := DefaultSettings("e")
-	s.Order = orderDraw
+	s.Order = OrderDraw
 	_, err := l.Create(t.Context(), s, "", "test")
 	requireField(t, err, "lobby_opens_at")
 	_, err = l.Create(t.Context(), s, Open, "test")

@@ -63,7 +63,7 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 	if err := l.listArchive(ctx, s); err != nil { // once more: one of the same id may just have been folded
 		return Event{}, err
 	}
-	if s.Order == orderDraw {
+	if s.Order == OrderDraw {
 		if err := l.commit(ctx, s.ID); err != nil {
 			return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
 		}
@@ -117,7 +117,7 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 			return Event{}, fmt.Errorf("patch: %w", err)
 		}
 		if r.outcome != outcomeConflict {
-			if s.Order == orderDraw && old.Draw == nil {
+			if s.Order == OrderDraw && old.Draw == nil {
 				if err := l.commit(ctx, id); err != nil {
 					return Event{}, fmt.Errorf("patch: %w", err)
 				}

@@ -73,7 +73,7 @@ func (s Settings) beaconFaults(d *decoder) {
 	if b == (BeaconSettings{}) {
 		return
 	}
-	if s.Order != orderDraw {
+	if s.Order != OrderDraw {
 		d.fault("beacon", "is for order draw")
 	}
 	if u, err := url.Parse(b.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -87,7 +87,7 @@ func (s Settings) beaconFaults(d *decoder) {
 // lobbyFault refuses a draw without a lobby: an event whose order is drawn, and to
 // which nobody could come before it opens.
 func (s Settings) lobbyFault(state State) error {
-	if s.Order != orderDraw || s.LobbyOpensAt != nil || state == Lobby || state == Scheduled {
+	if s.Order != OrderDraw || s.LobbyOpensAt != nil || state == Lobby || state == Scheduled {
 		return nil
 	}
 	return &InvalidError{Fields: []FieldError{{
@@ -130,10 +130,12 @@ const ModeBuffered = "buffered"
 // CloseSoldOut is the on_sold_out of an event that closes when its last piece is paid.
 const CloseSoldOut = "close"
 
+// OrderDraw is the order of an event whose lobby is ordered by lot.
+const OrderDraw = "draw"
+
 const (
 	returnsUnused = "unused"
 	keepSoldOut   = "keep"
-	orderDraw     = "draw"
 )
 
 const (
@@ -151,7 +153,7 @@ func (s Settings) faults() []FieldError {
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
 	d.choice("mode", s.Mode, []string{"queue", ModeInstant, ModeBuffered})
-	d.choice("order", s.Order, []string{"fifo", orderDraw})
+	d.choice("order", s.Order, []string{"fifo", OrderDraw})
 	s.beaconFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"})
 	d.choice("session", s.Session, []string{"fixed", "sliding"})

@@ -78,6 +78,7 @@ func TestDecodeSettingsNamesEveryFault(t *testing.T) {
 
 		`{"id":"a","tickets":{"kind":"stock"}}`:              {{"tickets.stock", "must be 1 to 100000000"}},
 		`{"id":"a","quota":{"factor":-1}}`:                   {{"quota.factor", "must be above 0 and at most 10"}},
+		`{"id":"a","quota":{"factor":0}}`:                    {{"quota.factor", "must be above 0 and at most 10"}},
 		`{"id":"a","quota":{"returns":"late"}}`:              {{"quota.returns", "must be unused or never"}},
 		`{"id":"a","redirect_url":"javascript:alert(1)"}`:    {{"redirect_url", "must be an http or https address, or a path on this host"}},
 		`{"id":"a","redirect_url":"//evil.example/"}`:        {{"redirect_url", "must be an http or https address, or a path on this host"}},

@@ -21,6 +21,9 @@ func (e *creditError) Unwrap() error { return e.error }
 // makeGood adds a credit to the answer when it was the service that failed somebody
 // with a good entry token: it needs no store, so it is given while all are away.
 func (s *Server) makeGood(c echo.Context, pass waitroom.Pass, err error) error {
+	if ev, unseen := s.deps.View.Event(c.Request().Context(), pass.Event); unseen == nil && !sells(ev.Settings) {
+		return err // only what is sold here is known to have failed
+	}
 	if err == nil || pass.JTI == "" || pass.Expired || problemOf(err).Status < http.StatusInternalServerError {
 		return err
 	}
@@ -73,6 +76,13 @@ func (s *Server) redeemCredit(c echo.Context, id waitroom.EventID, token string)
 	jti, err := s.deps.Line.ReadCredit(id, token)
 	if err != nil {
 		return waitroom.Place{}, err
+	}
+	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	if err != nil {
+		return waitroom.Place{}, err
+	}
+	if !sells(ev.Settings) {
+		return waitroom.Place{}, ticket.ErrWrongMode
 	}
 	bought, err := s.deps.Tickets.Bought(c.Request().Context(), string(id), jti)
 	if err != nil {

@@ -4,9 +4,36 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/labstack/echo/v4"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/waitroom/draw"
 )
+
+// drawCache keeps the bundle that was asked for last, as JSON: a million places are
+// 70 MB, so that there is one.
+type drawCache struct {
+	flight singleflight.Group
+
+	mu   sync.Mutex // guards what follows
+	of   draw.Seed
+	body []byte
+}
+
+func (d *drawCache) kept(seed draw.Seed) ([]byte, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.body, d.of == seed && d.body != nil
+}
+
+func (d *drawCache) keep(seed draw.Seed, body []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.of, d.body = seed, body
+}
 
 // draw answers everything that was published of a finished draw, so that anyone can
 // check it. It never changes again.
@@ -19,16 +46,29 @@ func (s *Server) draw(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	bundle, err := s.deps.Draws.Bundle(c.Request().Context(), ev)
-	if err != nil {
-		return err
+	if ev.Draw == nil || ev.Draw.Seed == nil {
+		return waitroom.ErrNotDrawn
 	}
-	if notModified(c, `W/"`+bundle.Seed.String()+`"`, "public, max-age=3600") {
+	seed := *ev.Draw.Seed
+	if notModified(c, `W/"`+seed.String()+`"`, "public, max-age=3600") {
 		return nil
 	}
-	c.Response().Header().Set("Content-Type", mimeJSON)
-	c.Response().WriteHeader(http.StatusOK)
-	return json.NewEncoder(c.Response()).Encode(bundle) // a million places are 70 MB
+	body, ok := s.drawn.kept(seed)
+	if !ok {
+		made, err, _ := s.drawn.flight.Do(seed.String(), func() (any, error) {
+			bundle, err := s.deps.Draws.Bundle(c.Request().Context(), ev)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(bundle)
+		})
+		if err != nil {
+			return fmt.Errorf("draw of %s: %w", id, err)
+		}
+		body = made.([]byte) //nolint:forcetypeassert // Do gives back what the function gave
+		s.drawn.keep(seed, body)
+	}
+	return c.Blob(http.StatusOK, mimeJSON, body)
 }
 
 // drawProof shows the caller that they were in the draw.

@@ -40,12 +40,12 @@ func (s *Server) routes(e *echo.Echo) {
 	// Fans.
 	get("/v1/events/:event", s.event)
 	if s.deps.AdmissionLog != nil {
-		get("/v1/events/:event/log", s.admissionLog)
+		get("/v1/events/:event/log", s.limited(limit.Browse, s.admissionLog))
 	}
 	e.POST("/v1/events/:event/entries", s.limited(limit.Join, s.join))
 	get("/v1/events/:event/entries/me", s.limited(limit.Poll, s.me))
 	e.DELETE("/v1/events/:event/entries/me", s.leave)
-	get("/v1/events/:event/draw", s.draw)
+	get("/v1/events/:event/draw", s.limited(limit.Browse, s.draw))
 	get("/v1/events/:event/draw/me", s.limited(limit.Poll, s.drawProof))
 	e.POST("/v1/events/:event/tokens", s.limited(limit.Issue, s.issue))
 	e.GET(routeLive, s.live)

@@ -29,6 +29,7 @@ type Server struct {
 	table   map[route]bool
 	seats   seatCache
 	limits  limitRules
+	drawn   drawCache
 	// warmed is when a seat map was last read only to count what is left, in ns.
 	warmed atomic.Int64
 	// away bounds the log while a store is away and thousands are refused.

@@ -91,10 +91,9 @@ func (p *planter) plantKept(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var faults []error
 	for _, k := range kept {
-		if err := p.create(ctx, k.Settings, k.again(time.Now())); err != nil {
-			return err
-		}
+		faults = append(faults, p.create(ctx, k.Settings, k.again(time.Now())))
 	}
-	return nil
+	return errors.Join(faults...)
 }

@@ -57,7 +57,8 @@ func (l numberedLine) Queued(ctx context.Context, event string, limit int) ([]nu
 	requests := make([]number.Request, len(waiting))
 	for i, w := range waiting {
 		requests[i] = number.Request{Record: w.Record, NumberRequest: ticket.NumberRequest{
-			Entry: string(w.Entry), Request: w.Request, Person: w.Subject,
+			// A key is one person's: another's with the same one is another request.
+			Entry: string(w.Entry), Request: string(w.Entry) + "/" + w.Request, Person: w.Subject,
 		}}
 	}
 	return requests, err

@@ -106,7 +106,16 @@ func (p *planter) create(ctx context.Context, settings waitroom.Settings, state 
 			return fmt.Errorf("seats of event %s: %w", settings.ID, err)
 		}
 	}
+	// A drawn event begins in its lobby, whatever became of it since: its draw is lost
+	// with the store.
+	then := waitroom.State("")
+	if settings.Order == waitroom.OrderDraw && settings.LobbyOpensAt == nil && state != "" && state != waitroom.Scheduled {
+		state, then = waitroom.Lobby, state
+	}
 	_, err = p.s.line.Create(ctx, settings, state, plantedBy)
+	if err == nil && then != "" && then != waitroom.Lobby {
+		_, err = p.s.line.Patch(ctx, settings.ID, []byte(`{"state":"`+string(then)+`"}`), plantedBy)
+	}
 	if err != nil && !errors.Is(err, waitroom.ErrExists) {
 		return fmt.Errorf("event %s: %w", settings.ID, err)
 	}
@@ -153,10 +162,12 @@ func (p *planter) replant(ctx context.Context) error {
 		return nil
 	}
 	known := p.ears.events()
+	var faults []error
 	for _, ev := range known {
-		if err := p.create(ctx, ev.Settings, ev.State); err != nil {
-			return err
-		}
+		faults = append(faults, p.create(ctx, ev.Settings, ev.State))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
 	}
 	p.s.log.Warn("store had lost its data: events planted anew", zap.Int("events", len(known)))
 	return p.mark(ctx)

@@ -29,7 +29,7 @@ if call('EXISTS', KEYS[17]) == 1 then return answer('known') end
 if call('SISMEMBER', BLOCKED, entry) == 1 or call('HGET', JTIS, ARGV[3]) == '!revoked' then return answer('revoked') end
 if tonumber(ARGV[4]) <= E.now then return answer('expired') end
 if E.state == 'closed' then return answer('closed') end
-if E.state ~= 'open' and E.state ~= 'draining' then return answer('not_open') end
+if (E.state ~= 'open' and E.state ~= 'draining') or (E.drawn and E.drawn ~= 'done') then return answer('not_open') end
 local most = tonumber(call('HGET', META, 'max_active'))
 if most > 0 and call('ZCARD', CLAIMS) >= most then
   call('ZREMRANGEBYSCORE', KEYS[16], '-inf', int(E.now))

@@ -70,6 +70,7 @@ elseif step == 'place' then
   many('ZADD', LINE, moved)
   call('HSET', META, 'draw_placed', int(placed + (#ARGV - 4) / 2))
 elseif step == 'open' then
+  if tonumber(call('HGET', META, 'draw_placed') or '0') ~= call('LLEN', KEYS[15]) then return answer('stale') end
   -- The places are sequences of a new epoch: every node reads the line anew.
   E.base = tonumber(call('HGET', META, 'draw_base'))
   E.drawn = 'done'

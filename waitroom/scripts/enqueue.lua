@@ -19,7 +19,7 @@ local most, waiting = tonumber(ARGV[1]), nil
 local refusal
 if E.state == 'draining' or E.state == 'closed' then
   refusal = 'closed'
-elseif E.state ~= 'open' then
+elseif E.state == 'scheduled' then
   refusal = 'not_open'
 end
 local reply = {'ok'}

@@ -59,7 +59,7 @@ if n > 0 and E.now < E.burst_until then burst = math.min(E.burst_left, most_gran
 
 local want, outcome = n + burst, ''
 local take = want
-if E.state ~= 'open' and E.state ~= 'draining' then
+if (E.state ~= 'open' and E.state ~= 'draining') or (E.drawn and E.drawn ~= 'done') then
   take, outcome = 0, 'not_open'
 else
   local function limit(to, why)

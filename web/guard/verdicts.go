@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -88,10 +89,20 @@ func (v *verdicts) ask(ctx context.Context, token string, c claims) (verdict, er
 
 // spend uses a token up. The key makes a repeated call one use.
 func (g *Guard) spend(ctx context.Context, who Person) error {
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
-	defer cancel()
-	status, _, code, err := g.verdicts.call(ctx, http.MethodPost,
-		"/v1/events/"+g.cfg.Event+"/sessions/"+who.Token+"/use", map[string]string{"Authorization": "Bearer " + g.cfg.SiteKey})
+	const tries = 2
+	header := map[string]string{"Authorization": "Bearer " + g.cfg.SiteKey, "Idempotency-Key": rand.Text()}
+	var status int
+	var code string
+	var err error
+	for range tries { // the answer may be lost on its way; the token is not
+		asked, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
+		status, _, code, err = g.verdicts.call(asked, http.MethodPost,
+			"/v1/events/"+g.cfg.Event+"/sessions/"+who.Token+"/use", header)
+		cancel()
+		if err == nil && status < http.StatusInternalServerError || ctx.Err() != nil {
+			break
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", refusals["unavailable"], err)
 	}

@@ -32,7 +32,8 @@ func newGate(t *testing.T, proxies ...netip.Prefix) http.Handler {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s %s user=%q entry=%q for=%q", r.Method, r.URL.Path,
-			r.Header.Get("X-Waitroom-User"), r.Header.Get("X-Waitroom-Entry"), r.Header.Values("X-Forwarded-For"))
+			r.Header.Get("X-Waitroom-User")+r.Header.Get("X_Waitroom_User"), r.Header.Get("X-Waitroom-Entry")+r.Header.Get("X_Waitroom-Entry"),
+			r.Header.Values("X-Forwarded-For"))
 	}))
 	t.Cleanup(site.Close)
 	rules, err := ReadRules([]byte(rulesFile))
@@ -102,6 +103,8 @@ func TestPromise2NobodySpeaksForThemselves(t *testing.T) {
 	claims := []string{"X-Waitroom-User", "root", "X-Waitroom-Entry", "root", "X-Forwarded-For", "10.0.0.1"}
 	w := ask(t, newGate(t), "GET", "/healthz", "192.0.2.1", claims...)
 	require.Equal(t, `GET /healthz user="" entry="" for=["192.0.2.1"]`, w.Body.String())
+	w = ask(t, newGate(t), "GET", "/healthz", "192.0.2.1", "X_Waitroom_User", "root", "x_waitroom-entry", "root")
+	require.Equal(t, `GET /healthz user="" entry="" for=["192.0.2.1"]`, w.Body.String(), "nor in another spelling")
 	require.Equal(t, http.StatusUnauthorized, ask(t, newGate(t), "GET", "/cart", "192.0.2.1", claims...).Code)
 	w = ask(t, newGate(t, netip.MustParsePrefix("192.0.2.0/24")), "GET", "/cart", "192.0.2.1", claims...)
 	require.Equal(t, `GET /cart user="" entry="" for=["10.0.0.1"]`, w.Body.String(), "a believed proxy does")

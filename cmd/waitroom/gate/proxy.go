@@ -56,6 +56,14 @@ func New(cfg Config, log *zap.Logger) (http.Handler, error) {
 	return p, nil
 }
 
+// What the site is told of who passed.
+const (
+	headerUser  = "x-waitroom-user"
+	headerEntry = "x-waitroom-entry"
+)
+
+type personKey struct{}
+
 type proxy struct {
 	rules   Rules
 	event   string
@@ -79,6 +87,11 @@ func (p *proxy) forward(to *url.URL, log *zap.Logger) http.Handler {
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 			r.Out.Header.Set("X-Forwarded-For", limit.ClientAddr(r.In, p.proxies).String())
+			// Set here, behind the place where a client's Connection header takes things out.
+			if who, ok := r.In.Context().Value(personKey{}).(guard.Person); ok {
+				r.Out.Header.Set(headerUser, who.User)
+				r.Out.Header.Set(headerEntry, who.Entry)
+			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, context.Canceled) {
@@ -99,8 +112,11 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The path must hold no dot segments, doubled or encoded slashes.", http.StatusBadRequest)
 		return
 	}
-	for _, name := range []string{"X-Waitroom-User", "X-Waitroom-Entry"} {
-		r.Header.Del(name)
+	for name := range r.Header { // also X_Waitroom_User, which some sites read as the same
+		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
+		case headerUser, headerEntry:
+			delete(r.Header, name)
+		}
 	}
 	if own := "/v1/gate/" + p.event + "/enter"; r.URL.Path == own && r.Method == http.MethodPost {
 		p.service.ServeHTTP(w, r)
@@ -117,9 +133,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.guard.Refuse(w, r, err)
 			return
 		}
-		r.Header.Set("X-Waitroom-User", who.User)
-		r.Header.Set("X-Waitroom-Entry", who.Entry)
-		p.site.ServeHTTP(w, r)
+		p.site.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), personKey{}, who)))
 	}
 }
 
