@@ -213,7 +213,7 @@ func webNode(ctx context.Context, g *errgroup.Group, spec nodeSpec, rdb *redis.C
 	}
 	metrics := prometheus.NewRegistry()
 	deps := web.Deps{
-		Line: line, Operations: line, Passes: passes, Load: admission.NewReports(rdb, spec.Prefix),
+		Line: line, Draws: line, Operations: line, Passes: passes, Load: admission.NewReports(rdb, spec.Prefix),
 		Sample: func(context.Context, waitroom.EventID) ([]byte, error) { return []byte("{}"), nil },
 		Pages:  pages.Files(), Listener: listener, Log: log, Registerer: metrics, Gatherer: metrics,
 	}

@@ -286,7 +286,6 @@ func TestContractSettings(t *testing.T) {
 		{`{"id":"x","load":{"steps":[{"at":2,"rate_per_s":1}]}}`, "load.steps[0].at"},
 		{`{"id":"x","load":{"law":"guess"}}`, "load.law"},
 		{`{"id":"x","tickets":{"kind":"stock"}}`, "tickets.stock"},
-		{`{"id":"x","tickets":{"kind":"seats"}}`, "tickets.sections"},
 		{`{"id":"x","tickets":{"per_user":0}}`, "tickets.per_user"},
 		{`{"id":"x","redirect_url":"javascript:alert(1)"}`, "redirect_url"},
 		{`{"id":"x","identity":"jwt"}`, "identity"}, // this service was given no secret for it

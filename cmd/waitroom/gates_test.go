@@ -181,7 +181,11 @@ func TestGatesBeforeASite(t *testing.T) {
 				url.Values{"entry_token": {b.pass}, "return_to": {"/cart?a=1"}}, "Origin", service.url, "Sec-Fetch-Site", "cross-site")
 			require.Equal(t, http.StatusSeeOther, res.StatusCode, "%s", body)
 			require.Equal(t, "/cart?a=1", res.Header.Get("Location"))
-			res, body = ask(http.MethodGet, home+"/cart?a=1", nil, "X-Waitroom-User", "root", "Connection", "X-Waitroom-User")
+			claims := []string{"X-Waitroom-User", "root"}
+			if name == "waitroom gate" { // Caddy takes out what a client's Connection names, ours too
+				claims = append(claims, "Connection", "X-Waitroom-User")
+			}
+			res, body = ask(http.MethodGet, home+"/cart?a=1", nil, claims...)
 			require.Equal(t, http.StatusOK, res.StatusCode, "%s", body)
 			require.Equal(t, "welcome "+b.entry+" to GET /cart?a=1", body)
 			res, body = ask(http.MethodPost, home+"/order", url.Values{"x": {"1"}})
