@@ -15,7 +15,7 @@ run: build ## build and serve the demo on http://127.0.0.1:8080, everything embe
 
 .PHONY: test
 test: servers ## run every test, with the race detector, against private real servers
-	@$(TOOL) gotestsum --format pkgname --hide-summary=output -- -race -shuffle=on -count=1 -timeout=15m ./...
+	@$(TOOL) gotestsum --format pkgname -- -p=1 -race -shuffle=on -count=1 -timeout=15m ./...
 
 .PHONY: build
 build: ## the static binary, exactly as the Dockerfile makes it
