@@ -347,8 +347,9 @@ func (r *sheetReader) done() (Sheet, error) {
 	}
 	for _, in := range s.Sections {
 		for _, seat := range in.Seats {
-			if seat.Kind == SeatCompanion && !places[seat.CompanionOf] {
-				r.fault(r.ids[seat.ID], "of", "must be the id of a wheelchair place of this file")
+			line, known := r.ids[seat.ID] // else its row is at fault already
+			if known && seat.Kind == SeatCompanion && !places[seat.CompanionOf] {
+				r.fault(line, "of", "must be the id of a wheelchair place of this file")
 			}
 		}
 	}

@@ -164,7 +164,7 @@ func FuzzReadSheet(f *testing.F) {
 		"id,name,starts_at,ends_at,capacity,price_cents\ns1,\"a \"\"b\"\"\",2026-05-01T10:00:00.5+02:00,2026-05-01T11:00:00Z,5,0\n",
 		"id,capacity,meetings\nmath,5,mon 10:00-12:00; 2026-10-05 09:00-12:00\n", "section,number\n\"A,1\n", "\xff", "section,number\r\rA,1",
 		`{"seats":[{"section":"A","number":1,"blocked":false}],"kind":"seats"}`, `{"courses":[{"id":"c","capacity":1,"meetings":["mon 10:00-11:00"]}]}`,
-		"{\"slots\":[\n{}]}", "{\"seats\":{}}", "[[[[", "section,,number", `{"":1}`, `{"seats":[[]]}`,
+		"{\"slots\":[\n{}]}", "{\"seats\":{}}", "section,row,number,price_cents,kind,of,blocked\n,,,,companion,,0", "[[[[", "section,,number", `{"":1}`, `{"seats":[[]]}`,
 	} {
 		f.Add(file)
 	}
