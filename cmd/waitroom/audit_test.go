@@ -3,10 +3,10 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +143,9 @@ func TestUnreachableProviderIsNoticed(t *testing.T) {
 // changes nothing; one that is signed otherwise is refused.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	number, err := redistest.FreePort(t.Context())
+	require.NoError(t, err)
+	port := strconv.Itoa(number)
 	secret := "whsec-of-this-test"
 	box := startProcess(t, []string{"WAITROOM_WEBHOOK_SECRET=" + secret}, "sandbox", "--addr", "127.0.0.1:0", "--log-format", "json",
 		"--webhook", "http://127.0.0.1:"+port+"/v1/payments/webhooks/sandbox")
@@ -170,15 +172,4 @@ func TestWebhooks(t *testing.T) {
 	status, _, _ = call(t, http.MethodPost, s.url+"/v1/payments/webhooks/stripe", body, nil)
 	require.Equal(t, http.StatusNotFound, status)
 	require.NotContains(t, s.logs(), secret)
-}
-
-// freePort is a port that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return port
 }

@@ -319,6 +319,10 @@ func TestContractPublic(t *testing.T) {
 	s.create("shown", facts{
 		"name": "Shown", "state": "paused", "message": "hold on", "opens_at": "2020-01-01T00:00:00Z", "closes_at": "2099-01-01T00:00:00.5Z",
 	})
+	until(t, 10*time.Second, "the log of the event has its head", func() bool {
+		_, _, body := call(t, http.MethodGet, s.url+"/v1/events/shown", nil, nil)
+		return body["log"] != nil
+	})
 	status, header, raw := request{method: "GET", path: "/v1/events/shown"}.send(t, s)
 	require.Equal(t, http.StatusOK, status)
 	require.Regexp(t, `^public, max-age=[1-5]$`, header.Get("Cache-Control"))
@@ -327,6 +331,7 @@ func TestContractPublic(t *testing.T) {
 	require.NoError(t, json.Unmarshal(raw, &body))
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, body["now"])
 	delete(body, "now")
+	delete(body, "log") // signed, and checked by TestVerifyLog
 	delete(body, "reason")
 	require.Equal(t, map[string]any{
 		"id": "shown", "name": "Shown", "mode": "queue", "order": "fifo", "state": "paused", "waiting": 0.0, "rate_per_s": 1000.0,

@@ -87,7 +87,7 @@ func (s *Sentinels) URL() string {
 
 func startSentinel(tb testing.TB, host, port string) string {
 	tb.Helper()
-	mine, err := freePort(tb.Context())
+	mine, err := FreePort(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	// A free port may be taken before the server has it; then another is tried.
 	var err error
 	for range 5 {
-		if s.port, err = freePort(tb.Context()); err != nil {
+		if s.port, err = FreePort(tb.Context()); err != nil {
 			break
 		}
 		if err = s.start(tb.Context()); err == nil {
@@ -209,18 +210,22 @@ func (s *Server) end() {
 	<-done
 }
 
-func freePort(ctx context.Context) (int, error) {
+// FreePort is a port of this machine that nobody listens on. It lies below the
+// range from which systems give ports to those who ask for any (from 32768 on
+// Linux, 49152 elsewhere), so that nobody gets it by chance before its user listens
+// or while a killed server is away.
+func FreePort(ctx context.Context) (int, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("free port: %w", err)
+	var last error
+	for range 100 {
+		port := 10000 + rand.IntN(22000)
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
 	}
-	defer func() { _ = l.Close() }()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("free port: %v is no TCP address", l.Addr())
-	}
-	return addr.Port, nil
+	return 0, fmt.Errorf("free port: %w", last)
 }
 
 // Mini is a client of a private miniredis, the embedded default's store.
