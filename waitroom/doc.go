@@ -75,11 +75,28 @@
 // been given out. Views read the line anew, and whoever is missing in it is asked for,
 // by the hub or the next poll, and put back by the receipt.
 //
+// # Lost tokens
+//
+// A token of mode instant has no line to be put back into. What the store loses of
+// them opens nothing any more; whoever lost one asks again and may be refused, and its
+// rank is given out again, once. TestWhatACrashLosesOfTokens measures each row:
+//
+//	what happens                                   what was answered is lost
+//	appendfsync always, process or machine dies    none
+//	appendfsync everysec, the process dies         none: what was answered is with the kernel
+//	appendfsync everysec, the machine dies         what is not on the disk: up to a second, two on a busy disk
+//	no append-only file, the process dies          all
+//	a replica takes over that had fallen behind    all that it had not received
+//	a replica takes over that followed             what was on its way, in the last moment only
+//	                                               (TestWhatAFailoverLosesOfTokens: 0 of 1,000 in most runs)
+//	durable: true, a replica takes over            none (cmd/waitroom/issue_test.go, with sentinels)
+//
 // # Bounds
 //
 //	what                              most             at the bound                        filled by
 //	callers that wait for a call      Config.Queue     ErrBusy, nothing was done           TestBatcherRefusesWhenFull
 //	joins or polls in a call          Config.Batch     the rest is the next call           TestBatcherGathersWhileACallIsOnItsWay
+//	asks for a token in a call       256              the rest is the next call           TestPromise10NoneOverNoneTwice
 //	records of a feed                 10,000           trimmed; a view behind reads anew   TestFeedIsTrimmedAndMended
 //	graces to be renewed              16,384           a poll asks the store itself        TestPollsDueAreBounded
 //	people who poll, remembered       2 × 65,536       forgotten, renewed once more        TestPollsShowTheLeastPosition

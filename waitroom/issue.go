@@ -34,6 +34,10 @@ const (
 	// mostUnarchived bounds the tokens that wait for a database: about 150 bytes of
 	// the store each. At the bound nothing is given out until some are archived.
 	mostUnarchived = 1_000_000
+	// mostIssues is the most asks that go in one call, where Config.Batch is not more.
+	// A crowd that asks in one moment waits for each call in turn, and with appendfsync
+	// always each call for the disk: 256 make that four times for 1,000 people.
+	mostIssues = 256
 	// replicaTimeout is how long an answer waits for a replica.
 	replicaTimeout = 500 * time.Millisecond
 )

@@ -291,7 +291,7 @@ func TestPromise10OnAClusterAndDurable(t *testing.T) {
 
 func TestDurableWaitsForTheReplica(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.Config{})
+	srv := redistest.Start(t, redistest.Config{Args: followedAtOnce})
 	replica := redistest.Start(t, redistest.Config{})
 	host, port, err := net.SplitHostPort(srv.Addr())
 	require.NoError(t, err)

@@ -128,7 +128,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 	}
 	l.joins = newBatcher(cfg.Batch, cfg.Queue, l.sendJoins)
 	l.places = newBatcher(cfg.Batch, cfg.Queue, l.sendPlaces)
-	l.issues = newBatcher(cfg.Batch, cfg.Queue, l.sendIssues)
+	l.issues = newBatcher(max(cfg.Batch, mostIssues), cfg.Queue, l.sendIssues)
 	l.queues = newBatcher(cfg.Batch, cfg.Queue, l.sendEnqueues)
 	return l, nil
 }

@@ -123,6 +123,34 @@ func (s *Server) Restart(tb testing.TB) {
 	}
 }
 
+// Written is how long the append-only file is.
+func (s *Server) Written(tb testing.TB) int64 {
+	tb.Helper()
+	info, err := os.Stat(s.appended(tb))
+	if err != nil {
+		tb.Fatalf("append-only file: %v", err)
+	}
+	return info.Size()
+}
+
+// Forget cuts the append-only file of a server that was killed back to this length,
+// as if its machine had died before the rest was on the disk.
+func (s *Server) Forget(tb testing.TB, length int64) {
+	tb.Helper()
+	if err := os.Truncate(s.appended(tb), length); err != nil {
+		tb.Fatalf("append-only file: %v", err)
+	}
+}
+
+func (s *Server) appended(tb testing.TB) string {
+	tb.Helper()
+	names, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(names) != 1 {
+		tb.Fatalf("append-only file: one of %v: %v", names, err)
+	}
+	return names[0]
+}
+
 func (s *Server) signal(tb testing.TB, sig os.Signal) {
 	tb.Helper()
 	s.mu.Lock()
