@@ -291,6 +291,16 @@ func (l *Line) moved(event EventID, entries ...EntryID) {
 	}
 }
 
+// over tells this process's own view of a grant that it has ended.
+func (l *Line) over(event EventID, jti string, state EntryState) {
+	l.mu.Lock()
+	f := l.followers[event]
+	l.mu.Unlock()
+	if f != nil {
+		f.verdicts.end(jti, state)
+	}
+}
+
 // admitted is moved for those who were let in.
 func (l *Line) admitted(event EventID, grants []Grant) {
 	entries := make([]EntryID, len(grants))

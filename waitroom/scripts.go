@@ -53,6 +53,7 @@ var (
 	scriptPromote  = script("promote")
 	scriptSeal     = script("seal")
 	scriptShift    = script("shift")
+	scriptSlide    = script("slide")
 	scriptSupply   = script("supply")
 	scriptSweep    = script("sweep")
 	scriptUse      = script("use")

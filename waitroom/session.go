@@ -94,6 +94,7 @@ func (l *Line) finish(ctx context.Context, event EventID, jti string, state Entr
 	}
 	switch r.outcome { //nolint:exhaustive // the outcomes of finish.lua; the rest is odd
 	case outcomeOK:
+		l.over(event, jti, state)
 		return nil
 	case outcomeUnknown:
 		return fmt.Errorf("end a grant in %s: %w", event, ErrNoEntry)

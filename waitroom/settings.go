@@ -136,6 +136,8 @@ const OrderDraw = "draw"
 const (
 	returnsUnused = "unused"
 	keepSoldOut   = "keep"
+
+	sessionSliding = "sliding"
 )
 
 const (
@@ -156,7 +158,7 @@ func (s Settings) faults() []FieldError {
 	d.choice("order", s.Order, []string{"fifo", OrderDraw})
 	s.beaconFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"})
-	d.choice("session", s.Session, []string{"fixed", "sliding"})
+	d.choice("session", s.Session, []string{"fixed", sessionSliding})
 	d.choice("on_sold_out", s.OnSoldOut, []string{keepSoldOut, CloseSoldOut})
 	if s.OnSoldOut == CloseSoldOut && s.Tickets.Kind == "none" {
 		d.fault("on_sold_out", "close needs something that is sold (tickets.kind)")

@@ -57,6 +57,9 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	if r.dirty && len(granted) > 0 {
 		_ = f.refresh(ctx) // it is still due if it fails, and nobody waits for it to hear of a turn
 	}
+	for _, e := range ended {
+		f.verdicts.end(e.JTI, e.State)
+	}
 	if f.lis != nil && len(granted) > 0 {
 		f.lis.Admitted(f.id, granted)
 	}
@@ -160,6 +163,7 @@ func (f *follower) load(ctx context.Context) error {
 	}
 	r.at.anchored = r.at.id == tail.last && tail.last != streamID{}
 	r.broken, r.loading, r.base = false, next, tail.base
+	f.doubt() // from here on the feed is followed without a gap, or a record tells of it
 	defer func() { r.loading = nil }()
 	last := time.Now()
 	for seq, more := int64(0), true; more; {

@@ -44,6 +44,8 @@ type follower struct {
 	state  followed
 	polls  polls
 	reader feedReader // owned by run
+
+	verdicts verdicts
 }
 
 // followed is what a follower knows.
@@ -52,6 +54,8 @@ type followed struct {
 	event   Event        // as last read, counts moved on by the feed since
 	known   bool         // event is set
 	at      time.Time    // when event.Now was read
+	asked   time.Time    // when it was asked for
+	sure    time.Time    // when the feed was last asked for what it then gave to its end, with no gap
 	heard   time.Time    // when the feed was last read to its end
 	places  *rank.Line   // nil until loaded
 	base    int64        // of places
@@ -166,7 +170,7 @@ func (f *follower) tend(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if err := f.renew(ctx); err != nil {
+	if err := errors.Join(f.renew(ctx), f.slide(ctx)); err != nil {
 		return false, err
 	}
 	if r.broken && r.loadAfter.IsZero() {
@@ -193,6 +197,7 @@ func (f *follower) beat(ctx context.Context) error {
 
 // refresh reads the event: settings, state and counts.
 func (f *follower) refresh(ctx context.Context) error {
+	asked := time.Now()
 	ev, err := f.line.Event(ctx, f.id)
 	if err != nil {
 		return err
@@ -206,7 +211,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	if known && ev.RatePerS != before.RatePerS {
 		s.outlook.Turn()
 	}
-	s.event, s.known, s.at = ev, true, time.Now()
+	s.event, s.known, s.at, s.asked = ev, true, time.Now(), asked
 	base := s.base
 	if r.loading != nil {
 		base = r.base
@@ -225,12 +230,16 @@ func (f *follower) refresh(ctx context.Context) error {
 func (f *follower) read(ctx context.Context) (more bool, err error) {
 	r := &f.reader
 	reading := f.polls.begin()
+	gapless := r.at.anchored
 	for range feedReads {
+		asked := time.Now()
 		msgs, err := f.line.feedRead(ctx, f.id, r.at, feedBatch)
 		if err != nil {
 			return false, err
 		}
 		full := len(msgs) == feedBatch
+		// The feed keeps far more than a batch: where less comes, nothing was trimmed.
+		gapless = gapless || !full
 		if r.at.anchored {
 			if len(msgs) == 0 || msgs[0].ID != r.at.id.String() {
 				f.breakUp("feed does not go on where it was left")
@@ -244,6 +253,7 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 		}
 		if !full {
 			f.caughtUp()
+			f.assure(asked, gapless)
 			f.polls.caughtUp(reading)
 			return false, nil
 		}
@@ -255,7 +265,27 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 func (f *follower) breakUp(why string, fields ...zap.Field) {
 	f.reader.broken = true
 	f.unlevel()
+	f.doubt()
 	f.log.Warn("line is read anew", append(fields, zap.String("reason", why))...)
+}
+
+// doubt drops what was known of grants: the feed may have told of their ends, or the
+// store is another one.
+func (f *follower) doubt() {
+	f.state.mu.Lock()
+	f.state.sure = time.Time{}
+	f.state.mu.Unlock()
+	f.verdicts.clear()
+}
+
+// assure notes that all was heard that had happened by then.
+func (f *follower) assure(asked time.Time, gapless bool) {
+	if f.reader.broken || !gapless {
+		return
+	}
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
+	f.state.sure = asked
 }
 
 func (f *follower) unlevel() {

@@ -47,9 +47,10 @@ type Operations interface {
 	Audit(ctx context.Context, event waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error)
 }
 
-// View is this node's memory of the lines. Place and PlaceOf ask the line about
-// whoever they do not know.
+// View is this node's memory of the lines. Place, PlaceOf and Enter ask the line
+// about whoever they do not know.
 type View interface {
+	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
 	Place(ctx context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error)
 	PlaceOf(ctx context.Context, event waitroom.EventID, subject string) (waitroom.Place, error)
 	Shown(event waitroom.EventID, entry waitroom.EntryID, seq waitroom.Seq, position int64) int64

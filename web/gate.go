@@ -15,13 +15,14 @@ import (
 )
 
 // gate is the verdict for a proxy in front of the site: whoever holds a good entry
-// token passes, and has entered from then on.
+// token passes, and has entered from then on. The view answers from memory about
+// whoever has entered.
 func (s *Server) gate(c echo.Context) error {
 	id, err := eventID(c)
 	if err != nil {
 		return err
 	}
-	pass, grant, err := s.inside(c, id)
+	pass, grant, err := s.inside(c, id, s.deps.View)
 	if err != nil {
 		verdict := &gateError{err}
 		if c.QueryParam("redirect") == "1" && problemOf(verdict).Status == http.StatusUnauthorized {
@@ -90,7 +91,7 @@ func (s *Server) enter(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	grant, err := s.deps.Line.Enter(c.Request().Context(), id, pass)
+	grant, err := s.deps.View.Enter(c.Request().Context(), id, pass)
 	if errors.Is(err, waitroom.ErrNoEntry) {
 		return waitroom.ErrTokenExpired
 	}

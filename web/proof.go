@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -98,13 +99,19 @@ func (s *Server) person(r *http.Request, event waitroom.EventID) (string, error)
 	return "", err
 }
 
-// inside verifies the entry token with the store: the first use enters.
-func (s *Server) inside(c echo.Context, event waitroom.EventID) (waitroom.Pass, waitroom.Grant, error) {
+// entering lets the holder of a pass in: the first use enters.
+type entering interface {
+	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
+}
+
+// inside verifies the entry token: its signature, and then its session by whoever is
+// asked. A purchase asks the line, which asks the store; a gate's verdict the view.
+func (s *Server) inside(c echo.Context, event waitroom.EventID, by entering) (waitroom.Pass, waitroom.Grant, error) {
 	pass, err := s.entryPass(c.Request(), event)
 	if err != nil {
 		return waitroom.Pass{}, waitroom.Grant{}, err
 	}
-	grant, err := s.deps.Line.Enter(c.Request().Context(), event, pass)
+	grant, err := by.Enter(c.Request().Context(), event, pass)
 	if errors.Is(err, waitroom.ErrNoEntry) { // the session is over, and so is the token
 		err = fmt.Errorf("%w: %w", waitroom.ErrTokenExpired, err)
 	}

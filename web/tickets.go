@@ -104,7 +104,7 @@ func (s *Server) reserve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	pass, _, err := s.inside(c, id)
+	pass, _, err := s.inside(c, id, s.deps.Line)
 	if err != nil {
 		return s.makeGood(c, pass, err)
 	}

@@ -43,6 +43,7 @@
 //     pool of the same size, its statements prepared; a hot stock row by reading the
 //     version and updating where it is still the same, again until it holds.
 //   - entry tokens: the bare check of the signature, for each request anew.
+//   - the gate over HTTP: /healthz of the same node, which is kept to one processor.
 //
 // leader-lost has no baseline: three processes that may lead share one Redis, the one
 // that leads meets a fault, and the admission log says, by the store's clock, when

@@ -95,7 +95,7 @@ func newRace(ctx context.Context, b *bench, aof string) (r *race, err error) {
 			return r, err
 		}
 		r.ends = append(r.ends, to.close)
-		if _, _, err := to.closed(ctx, b.warm, []byte(joinRequest), created); err != nil {
+		if _, _, err := to.closed(ctx, b.warm, requests{[]byte(joinRequest)}, created); err != nil {
 			return r, fmt.Errorf("%s: %w", kind, err)
 		}
 	}
@@ -141,7 +141,7 @@ func (r *race) throughput(ctx context.Context, b *bench, name, durability string
 			}
 			var n float64
 			e, err := r.spend(func(ctx context.Context) (perS, joins float64, err error) {
-				perS, n, err = v.closed(ctx, b.round, []byte(joinRequest), created)
+				perS, n, err = v.closed(ctx, b.round, requests{[]byte(joinRequest)}, created)
 				return perS, n, err
 			})(ctx)
 			if err != nil {
@@ -217,7 +217,7 @@ func (r *race) latency(ctx context.Context, b *bench, name, durability string) (
 	type quantiles struct{ p50, p99 time.Duration }
 	side := func(v rival) func(context.Context) (quantiles, error) {
 		return func(ctx context.Context) (quantiles, error) {
-			took, err := v.open(ctx, perS, b.round, []byte(joinRequest), created)
+			took, err := v.open(ctx, perS, b.round, requests{[]byte(joinRequest)}, created)
 			return quantiles{p50: quantile(took, .5), p99: quantile(took, .99)}, err
 		}
 	}

@@ -101,18 +101,23 @@ func (cs clients) deadline(at time.Time) {
 	}
 }
 
+// requests are sent in turn: each connection begins at one of its own.
+type requests [][]byte
+
+func (r requests) of(conn, turn, conns int) []byte { return r[(conn+turn*conns)%len(r)] }
+
 // closed has every connection send the next request as soon as the last one is
 // answered, for d. It gives the answers per second, and their number.
-func (cs clients) closed(ctx context.Context, d time.Duration, request []byte, status int) (perS, n float64, err error) {
+func (cs clients) closed(ctx context.Context, d time.Duration, rs requests, status int) (perS, n float64, err error) {
 	var answers atomic.Int64
 	began := time.Now()
 	ends := began.Add(d)
 	cs.deadline(ends.Add(patience))
 	g, ctx := errgroup.WithContext(ctx)
-	for _, c := range cs {
+	for i, c := range cs {
 		g.Go(func() error {
-			for ctx.Err() == nil && time.Now().Before(ends) {
-				if err := c.do(request, status); err != nil {
+			for turn := 0; ctx.Err() == nil && time.Now().Before(ends); turn++ {
+				if err := c.do(rs.of(i, turn, len(cs)), status); err != nil {
 					return err
 				}
 				answers.Add(1)
@@ -128,7 +133,7 @@ func (cs clients) closed(ctx context.Context, d time.Duration, request []byte, s
 // open sends at a fixed rate, whatever the answers do, each connection in its turn.
 // An answer's time counts from when it was due; where our own timer rang late, from
 // when that rang: only the server's lateness counts.
-func (cs clients) open(ctx context.Context, perS float64, d time.Duration, request []byte, status int) ([]time.Duration, error) {
+func (cs clients) open(ctx context.Context, perS float64, d time.Duration, rs requests, status int) ([]time.Duration, error) {
 	took := make([][]time.Duration, len(cs))
 	every := time.Duration(float64(len(cs)) / perS * float64(time.Second))
 	began := time.Now().Add(10 * time.Millisecond)
@@ -150,7 +155,7 @@ func (cs clients) open(ctx context.Context, perS float64, d time.Duration, reque
 						return ctx.Err()
 					}
 				}
-				if err := c.do(request, status); err != nil {
+				if err := c.do(rs.of(i, len(took[i]), len(cs)), status); err != nil {
 					return err
 				}
 				took[i] = append(took[i], time.Since(from))

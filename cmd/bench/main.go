@@ -29,7 +29,7 @@ func main() {
 
 // units are all bars, in the order in which they are measured.
 func units() []unit {
-	return slices.Concat(joinUnits(), crowdUnits(), []unit{positionUnit(), bytesUnit()}, socketUnits(), ticketUnits(), []unit{gateUnit()}, instantUnits(), []unit{leaderUnit()}, elsewhereUnits())
+	return slices.Concat(joinUnits(), crowdUnits(), []unit{positionUnit(), bytesUnit()}, socketUnits(), ticketUnits(), []unit{gateUnit(), gateHTTPUnit(), middlewareUnit()}, instantUnits(), []unit{leaderUnit()}, elsewhereUnits())
 }
 
 func runBench(ctx context.Context) error {

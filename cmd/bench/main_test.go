@@ -152,7 +152,7 @@ func TestUnitsMeasureWhatTheyPromise(t *testing.T) {
 		few: 200, many: 1000, far: 1000, stored: 2000, sockets: 20,
 		seats: 2000, group: 100, promotes: 1, pairs: 2, rush: 120,
 	}
-	for _, u := range []unit{joinUnits()[0], crowdUnits()[0], bytesUnit(), gateUnit(), ticketUnits()[1]} {
+	for _, u := range []unit{joinUnits()[0], crowdUnits()[0], bytesUnit(), gateUnit(), gateHTTPUnit(), middlewareUnit(), ticketUnits()[1]} {
 		t.Run(u.bars[0], func(t *testing.T) {
 			t.Parallel()
 			results, err := u.run(t.Context(), b, func(string) bool { return true })

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
@@ -45,8 +46,11 @@ const (
 const nodeEnv = "WAITROOM_BENCH_NODE"
 
 // nodeSpec is what a node needs to know. Profile is the directory for its CPU
-// profile, empty for none.
-type nodeSpec struct{ Kind, Redis, Prefix, Profile string }
+// profile, empty for none. OneCore keeps it to one processor.
+type nodeSpec struct {
+	Kind, Redis, Prefix, Profile string
+	OneCore                      bool
+}
 
 // node is a node in a process of its own, as its parent sees it.
 type node struct {
@@ -156,6 +160,9 @@ func runNode(ctx context.Context) error {
 	}
 	if spec.Kind == kindLeads {
 		return runLeads(ctx, spec)
+	}
+	if spec.OneCore {
+		runtime.GOMAXPROCS(1)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
