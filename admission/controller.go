@@ -193,12 +193,12 @@ func (c *Controller) note(s Standing) {
 	c.last[s.Event] = s
 	c.mu.Unlock()
 	c.metrics.decided(s)
-	if before.Reason == s.Reason && known {
+	if before.Reason == s.Reason && before.PassThrough == s.PassThrough && known {
 		return
 	}
 	fields := []zap.Field{
 		zap.String("event", string(s.Event)), zap.String("reason", s.Reason), zap.Float64("rate_per_s", s.RatePerS),
-		zap.Float64("usage", s.Usage), zap.String("load", s.Load), zap.Int64("fence", s.Fence),
+		zap.Float64("usage", s.Usage), zap.String("load", s.Load), zap.Int64("fence", s.Fence), zap.Bool("pass_through", s.PassThrough),
 	}
 	if s.Reason == ReasonUnknown {
 		c.log.Warn("load unknown", fields...)

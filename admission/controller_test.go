@@ -144,6 +144,48 @@ func TestSettingsAndStatesTakeEffectWithinATick(t *testing.T) {
 	})
 }
 
+// doc.go promise 14: from one tick to the next everybody passes, and the law goes on
+// saying what it would do; a pause wins.
+func TestPassThroughWithinATick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		load := func(usage float64) func(context.Context, waitroom.Event) (Reading, error) {
+			return func(context.Context, waitroom.Event) (Reading, error) {
+				return Reading{Usage: usage, At: time.Now()}, nil
+			}
+		}
+		line, source := newFakeLine(free("a", 20)), &fakeSource{usage: load(0.5)}
+		c := start(t, line, &terms{trusted: time.Hour}, source)
+		time.Sleep(time.Second + 50*time.Millisecond)
+		for _, p := range line.of("a") {
+			require.False(t, p.pass)
+		}
+		through := free("a", 20)
+		through.PassThrough, through.Waiting = true, 0
+		through.Load.Law, through.Load.Steps = "steps", []waitroom.LoadStep{{At: 0.8}}
+		source.set(load(0.95))
+		n := len(line.of("a"))
+		line.set(through)
+		time.Sleep(2 * DefaultTick)
+		passed := line.of("a")[n:]
+		require.NotEmpty(t, passed, "also while the last count was zero: somebody may just have come")
+		require.True(t, passed[len(passed)-1].pass)
+		s, _ := c.Decision("a")
+		require.True(t, s.PassThrough)
+		require.Equal(t, ReasonBusy, s.Reason, "the law says what it would have done")
+		require.Zero(t, s.N)
+		require.InDelta(t, 1, c.metric(t, "pass_through", "a"), 0)
+		through.State = waitroom.Paused
+		line.set(through)
+		time.Sleep(2 * DefaultTick)
+		n = len(line.of("a"))
+		time.Sleep(time.Second)
+		require.Len(t, line.of("a"), n)
+		s, _ = c.Decision("a")
+		require.False(t, s.PassThrough)
+	})
+}
+
 func TestEventsComeAndGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,6 +26,9 @@
 //   - lease, term, fence: the leader holds the lease for a term; each term has a
 //     larger fence, which the promote script checks.
 //   - stand by: what every other node does, one try a tick.
+//   - pass through: everybody who joins is let in at the next tick, whatever the law says,
+//     because the event's pass_through says so; the law goes on deciding, and what it would
+//     have done stands in the log and on the console.
 //   - pass: a verified entry token.
 //   - leaf, head: what the admission log is made of; package ledger has its words. The
 //     notary of the node that leads seals the logs.
@@ -39,6 +42,13 @@
 // no sense (0 of 0, negative, no number) leaves the load unknown even beside a good
 // one; one that is older than stale_after is left out, and leaves the load unknown
 // when it was the only one. More than full counts as full.
+//
+// An event whose pass_through is set measures only. The loop then asks the line to let
+// everybody in at each tick (PromoteRequest.Pass); the store agrees while the event's own
+// setting says the same, so that switching it off works at once and on every instance,
+// whatever a leader believes. The state comes before: paused, nobody passes. max_active
+// binds. The law decides as ever and binds nobody, with the usage that those who pass make;
+// so when the setting goes, law target begins at a rate below what it saw to be too much.
 //
 // The leader never makes the line safe: rate, max_active and fence are checked in
 // the promote script. So the loop may be late, doubled, paused or cut off at any
@@ -71,4 +81,7 @@
 //  13. Law target meets its bars (package law) with a lag of 5 to 60 s that it is not
 //     told, makes up for turns that nobody uses, and a new leader goes on where the
 //     one before it was.
+//  14. Where an event's pass_through is set, everybody is let in within a tick, in order,
+//     outside the rate; the decision, the log's leaf and the metrics say so and what the
+//     law would have done. A state in which nobody is let in wins.
 package admission

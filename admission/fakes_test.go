@@ -147,6 +147,7 @@ type promoted struct {
 	at    time.Duration // since the line was made
 	fence int64
 	n     int
+	pass  bool
 }
 
 // fakeLine keeps the highest fence, and what was promoted. It has no cap: what the
@@ -199,7 +200,7 @@ func (l *fakeLine) Promote(ctx context.Context, req waitroom.PromoteRequest) (wa
 		return waitroom.Promotion{}, fmt.Errorf("promote: %w", waitroom.ErrFenced)
 	}
 	l.fence = req.Fence
-	l.taken = append(l.taken, promoted{event: req.Event, at: time.Since(l.start), fence: req.Fence, n: req.N})
+	l.taken = append(l.taken, promoted{event: req.Event, at: time.Since(l.start), fence: req.Fence, n: req.N, pass: req.Pass})
 	return waitroom.Promotion{Grants: make([]waitroom.Grant, req.N), State: waitroom.Open, Reason: l.held}, nil
 }
 

@@ -22,12 +22,13 @@ type metrics struct {
 }
 
 // perEvent are the gauges that only a leader has.
-type perEvent struct{ rate, usage *prometheus.GaugeVec }
+type perEvent struct{ rate, usage, passing *prometheus.GaugeVec }
 
 // Reset drops all events' values.
 func (p perEvent) Reset() {
 	p.rate.Reset()
 	p.usage.Reset()
+	p.passing.Reset()
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -41,8 +42,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		fence:    prometheus.NewGauge(gauge("fence", "The fence of this node's last term.")),
 		promoted: prometheus.NewCounterVec(counter("promoted_total", "People let in by this node."), []string{"event"}),
 		perEvent: perEvent{
-			rate:  prometheus.NewGaugeVec(gauge("rate_per_s", "The rate decided on, people a second."), []string{"event"}),
-			usage: prometheus.NewGaugeVec(gauge("usage", "The load decided on, 0 to 1; NaN while unknown."), []string{"event"}),
+			rate:    prometheus.NewGaugeVec(gauge("rate_per_s", "The rate decided on, people a second."), []string{"event"}),
+			usage:   prometheus.NewGaugeVec(gauge("usage", "The load decided on, 0 to 1; NaN while unknown."), []string{"event"}),
+			passing: prometheus.NewGaugeVec(gauge("pass_through", "1 while everybody passes, whatever the rate decided on."), []string{"event"}),
 		},
 		decisions: prometheus.NewCounterVec(counter("decisions_total", "Ticks decided, by reason."), []string{"reason"}),
 		failed:    prometheus.NewCounterVec(counter("failed_total", "Calls that failed: events, promote, sweep, or room for one."), []string{"call"}),
@@ -60,7 +62,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	var err error
 	for _, c := range []prometheus.Collector{
-		m.leading, m.fence, m.promoted, m.perEvent.rate, m.perEvent.usage, m.decisions, m.failed, m.swept, m.missed, m.promote, m.leaderless,
+		m.leading, m.fence, m.promoted, m.perEvent.rate, m.perEvent.usage, m.perEvent.passing, m.decisions, m.failed, m.swept, m.missed, m.promote, m.leaderless,
 	} {
 		err = errors.Join(err, reg.Register(c))
 	}
@@ -70,11 +72,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 func (m *metrics) decided(s Standing) {
 	m.perEvent.rate.WithLabelValues(string(s.Event)).Set(s.RatePerS)
 	m.perEvent.usage.WithLabelValues(string(s.Event)).Set(s.Usage)
+	passing := 0.0
+	if s.PassThrough {
+		passing = 1
+	}
+	m.perEvent.passing.WithLabelValues(string(s.Event)).Set(passing)
 	m.decisions.WithLabelValues(s.Reason).Inc()
 }
 
 func (m *metrics) forget(event waitroom.EventID) {
-	for _, v := range []*prometheus.GaugeVec{m.perEvent.rate, m.perEvent.usage} {
+	for _, v := range []*prometheus.GaugeVec{m.perEvent.rate, m.perEvent.usage, m.perEvent.passing} {
 		v.DeleteLabelValues(string(event))
 	}
 	m.promoted.DeleteLabelValues(string(event))

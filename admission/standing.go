@@ -28,6 +28,9 @@ type Standing struct {
 	Load string
 	// Signals are what each source said.
 	Signals []Signal
+	// PassThrough is whether everybody passed: N, RatePerS and Reason are then what the
+	// law would have done.
+	PassThrough bool
 	// Given is how many were let in at that tick; Held is what the store kept the
 	// rest back for: rate_cap, max_active, empty, not_open, or nothing.
 	Given int
@@ -52,6 +55,7 @@ type standingJSON struct {
 	Usage    *float64         `json:"usage,omitempty"`
 	Load     string           `json:"load,omitempty"`
 	Signals  []Signal         `json:"signals,omitempty"`
+	Pass     bool             `json:"pass_through,omitempty"`
 	Given    int              `json:"given"`
 	Held     string           `json:"held,omitempty"`
 	Fence    int64            `json:"fence"`
@@ -68,7 +72,7 @@ const stampFormat = "2006-01-02T15:04:05.000Z"
 // MarshalJSON writes snake_case fields, and no usage while it is unknown.
 func (s Standing) MarshalJSON() ([]byte, error) {
 	j := standingJSON{
-		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Given: s.Given, Held: s.Held,
+		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Pass: s.PassThrough, Given: s.Given, Held: s.Held,
 		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat), Head: s.Head,
 	}
 	if !math.IsNaN(s.Usage) {
@@ -89,7 +93,7 @@ func (s *Standing) UnmarshalJSON(b []byte) error {
 	}
 	*s = Standing{
 		Decision: Decision{N: j.N, RatePerS: j.RatePerS, Reason: j.Reason, Usage: math.NaN()},
-		Event:    j.Event, Load: j.Load, Signals: j.Signals, Given: j.Given, Held: j.Held,
+		Event:    j.Event, Load: j.Load, Signals: j.Signals, PassThrough: j.Pass, Given: j.Given, Held: j.Held,
 		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at, Head: j.Head,
 	}
 	if j.Usage != nil {

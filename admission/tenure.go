@@ -151,8 +151,9 @@ func (r *run) promote(ctx context.Context) {
 	s := Standing{
 		Event: ev.ID, Decision: d, Load: load.detail, Signals: load.signals, Fence: r.term.Fence, Leader: r.cfg.Node,
 		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now, Head: r.head.Load(),
+		PassThrough: open && ev.PassThrough,
 	}
-	if d.N > 0 && ev.Waiting > 0 {
+	if s.PassThrough || d.N > 0 && ev.Waiting > 0 { // who joined since the last look passes too
 		s = r.call(ctx, s)
 	}
 	r.asked, r.given = d.N, s.Given
@@ -178,7 +179,7 @@ func (r *run) call(ctx context.Context, s Standing) Standing {
 	defer cancel()
 	begun := time.Now()
 	p, err := r.deps.Line.Promote(call, waitroom.PromoteRequest{
-		Event: r.id, Fence: r.term.Fence, N: s.N,
+		Event: r.id, Fence: r.term.Fence, N: s.N, Pass: s.PassThrough,
 		Why: waitroom.Why{RatePerS: s.RatePerS, Reason: s.Reason, Usage: s.Usage},
 	})
 	r.metrics.promote.Observe(time.Since(begun).Seconds())

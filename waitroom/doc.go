@@ -40,6 +40,7 @@
 //     the claim time. It exists from the promotion on, whoever is there to see it.
 //   - enter (redeem): the first use of a grant; from then on the session runs.
 //   - claim: what a grant is until it is entered; it ends after claim_ttl.
+//   - pass through: let everybody in who waits, outside the rate, since the event measures only.
 //   - inside: admitted and entered entries together; promised turns count as load.
 //   - away, here: here is an entry whose socket some node holds; everyone else who
 //     waits is away and keeps the place until the grace ends.
@@ -152,4 +153,9 @@
 //     log and the audit trail.
 //  16. A view says of a grant that was used what the store says, or asks it: one that
 //     has ended in any way opens nothing, at the latest a second after, on any node.
+//  17. Where an event's pass_through is set and the caller asks for it, everybody who
+//     waits is let in, in order and in bounded batches, inside max_active, with leaves of
+//     a kind of their own. rate_per_s does not bind there (promise 3 is about rate_per_s,
+//     and the operator said that it is not to count), but those who pass count in the
+//     second after the setting has gone. It admits nobody in a state that does not.
 package waitroom

@@ -43,6 +43,10 @@ type Settings struct {
 	RatePerS float64 `json:"rate_per_s"`
 	// Burst is how many more may come in at once at opens_at, never after a pause.
 	Burst int `json:"burst"`
+	// PassThrough lets everybody in who joins, at once: rate_per_s and the load bind
+	// nobody, max_active does, and everybody is counted and in the admission log. For
+	// mode queue. Default false.
+	PassThrough bool `json:"pass_through"`
 	// MaxActive is the most people inside at any time; 0 is no limit.
 	MaxActive int `json:"max_active"`
 	// ClaimTTL is the time to come in after being admitted. Default 5m.
@@ -198,6 +202,15 @@ type Event struct {
 
 	drawPhase string
 	Now       time.Time `json:"now"` // the store's clock
+}
+
+// paceCap is the most that may be let in in a second: an estimate goes by less only
+// where less was seen.
+func (e *Event) paceCap() float64 {
+	if e.PassThrough {
+		return PassPerCall * 10 // ticks
+	}
+	return e.RatePerS
 }
 
 // Undrawn tells whether the order is still to be drawn, so that nobody has a

@@ -320,7 +320,7 @@ func scriptFields(s Settings) []any {
 	}
 	return []any{
 		"rate_per_s", strconv.FormatFloat(s.RatePerS, 'f', -1, 64),
-		"burst", s.Burst, "max_active", s.MaxActive,
+		"pass_through", s.PassThrough, "burst", s.Burst, "max_active", s.MaxActive,
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
 		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,

@@ -21,7 +21,13 @@ type PromoteRequest struct {
 	N int
 	// Why is what the admission log says of N.
 	Why Why
+	// Pass lets everybody in where the event's pass_through says so too, 2,000 a call,
+	// outside the rate and inside max_active; N is then what the law would have let in.
+	Pass bool
 }
+
+// PassPerCall is the most that one call lets in while everybody passes.
+const PassPerCall = 2000
 
 // Why is how a number came about, for the admission log.
 type Why struct {
@@ -55,8 +61,8 @@ type Promotion struct {
 	Waiting, Inside int64
 	// RatePerS is the event's own cap.
 	RatePerS float64
-	// Reason is what kept the number below N: rate_cap, max_active, empty, not_open,
-	// fenced, or nothing.
+	// Reason is what kept the number below N, or somebody out while all pass: rate_cap,
+	// max_active, empty, not_open, fenced, or nothing.
 	Reason string
 	// Now is the event's clock.
 	Now time.Time
@@ -71,6 +77,7 @@ const mostGrants = 5000
 func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
 	n := max(0, min(req.N, mostGrants))
 	args := append([]any{req.Fence, n, newID(), mostGrants}, req.Why.args()...)
+	args = append(args, req.Pass)
 	r, err := l.call(ctx, scriptPromote, req.Event, []string{l.keys.log(req.Event), l.keys.owed(req.Event)}, args...)
 	if err == nil {
 		err = r.want(6)

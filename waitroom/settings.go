@@ -27,7 +27,7 @@ func DefaultSettings(id EventID) Settings {
 // too.
 func (s Settings) Defaults() Settings {
 	s.Name = cmp.Or(s.Name, string(s.ID))
-	s.Mode = cmp.Or(s.Mode, "queue")
+	s.Mode = cmp.Or(s.Mode, ModeQueue)
 	s.Order = cmp.Or(s.Order, "fifo")
 	s.Identity = cmp.Or(s.Identity, "anonymous")
 	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
@@ -119,6 +119,9 @@ var (
 	currencies = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
+// ModeQueue is the mode of an event that has a line.
+const ModeQueue = "queue"
+
 // ModeInstant is the mode of an event that has no line: whoever asks has a token or
 // a refusal at once.
 const ModeInstant = "instant"
@@ -154,7 +157,7 @@ func (s Settings) faults() []FieldError {
 	}
 	d.text("name", s.Name, 200)
 	d.text("message", s.Message, 2000)
-	d.choice("mode", s.Mode, []string{"queue", ModeInstant, ModeBuffered})
+	d.choice("mode", s.Mode, []string{ModeQueue, ModeInstant, ModeBuffered})
 	d.choice("order", s.Order, []string{"fifo", OrderDraw})
 	s.beaconFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", "jwt"})
@@ -210,6 +213,9 @@ func (s Settings) quotaFaults(d *decoder) {
 		if slices.Contains(s.Winners[:i], n) {
 			d.fault(at, "is there twice")
 		}
+	}
+	if s.Mode != ModeQueue && s.PassThrough {
+		d.fault("pass_through", "is for mode queue: no other has a line to pass")
 	}
 	if s.Mode != ModeInstant && s.Durable {
 		d.fault("durable", "is for mode instant")

@@ -208,7 +208,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	before, known := s.event, s.known
 	changed := !known || ev.Version != before.Version || ev.State != before.State || ev.Reason != before.Reason
-	if known && ev.RatePerS != before.RatePerS {
+	if known && ev.paceCap() != before.paceCap() {
 		s.outlook.Turn()
 	}
 	s.event, s.known, s.at, s.asked = ev, true, time.Now(), asked
@@ -309,7 +309,7 @@ func (f *follower) caughtUp() {
 	if !lets {
 		s.outlook.Pause()
 	} else {
-		s.flow = s.outlook.Flow(moment, s.event.RatePerS)
+		s.flow = s.outlook.Flow(moment, s.event.paceCap())
 		if s.level {
 			s.outlook.Note(moment, newest, func(seq Seq) (int64, bool) { return s.places.Position(int64(seq)) }, s.flow)
 		}

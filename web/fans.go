@@ -31,6 +31,7 @@ type eventBody struct {
 	ClosesAt     *stamp           `json:"closes_at,omitempty"`
 	Waiting      int64            `json:"waiting"`
 	RatePerS     float64          `json:"rate_per_s"`
+	PassThrough  bool             `json:"pass_through,omitempty"`
 	SeatsLeft    *int64           `json:"seats_left,omitempty"`
 	Message      string           `json:"message,omitempty"`
 	// Draw is what is published of the draw so far.
@@ -57,7 +58,7 @@ func (s *Server) event(c echo.Context) error {
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Waiting: ev.Waiting, RatePerS: ev.RatePerS, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
+		Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)

@@ -30,6 +30,14 @@
 //     own, which no token can begin with.
 //   - kept place: somebody who was put back by a receipt after people from behind had
 //     been let in; the only ones by the rate who may come out of order, and marked.
+//   - kind: by what somebody came in: r by the rate, h by hand (also by a make-good
+//     credit), p passed through, while the event let everybody in and measured only. A
+//     leaf of kind p says in rate, reason and asked what the law would have done; only how
+//     many came is not held against it, their order is.
+//   - lane: the part of the line that a leaf is of, as a word of a-z, 0-9, - and _; "-"
+//     for an event without lanes, so that a log from before there were any reads the
+//     same. Order, and who was put back, is looked at in each lane by itself, and nobody
+//     may be in twice over all of them.
 //   - bundle: a log, its head and the public keys in one JSON file.
 //
 // # Size

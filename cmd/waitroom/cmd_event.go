@@ -32,7 +32,7 @@ func newEventCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&token, "operator-token", os.Getenv("WAITROOM_OPERATOR_TOKEN"), "operator `TOKEN` (or WAITROOM_OPERATOR_TOKEN)")
 	cmd.PersistentFlags().Lookup("operator-token").DefValue = "" // never printed by --help
 	cmd.AddCommand(
-		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventAuditCommand(client), eventReplayCommand(client),
+		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventPassThroughCommand(client), eventAuditCommand(client), eventReplayCommand(client),
 		eventImportCommand(client), eventExportCommand(client),
 		eventSeatsCommand(client, "block", "Hold free seats back from the sale"), eventSeatsCommand(client, "release", "Put seats that were held back on sale"),
 		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
@@ -50,6 +50,7 @@ type eventRow struct {
 	Name     string  `json:"name"`
 	State    string  `json:"state"`
 	RatePerS float64 `json:"rate_per_s"`
+	Passes   bool    `json:"pass_through"`
 	Waiting  int64   `json:"waiting"`
 	Inside   int64   `json:"inside"`
 }
@@ -58,7 +59,11 @@ func printEvents(cmd *cobra.Command, rows ...eventRow) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "EVENT\tSTATE\tRATE/S\tWAITING\tINSIDE\tNAME")
 	for _, e := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%g\t%d\t%d\t%s\n", e.ID, e.State, e.RatePerS, e.Waiting, e.Inside, e.Name)
+		rate := strconv.FormatFloat(e.RatePerS, 'g', -1, 64)
+		if e.Passes {
+			rate = "all pass"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", e.ID, e.State, rate, e.Waiting, e.Inside, e.Name)
 	}
 	return w.Flush()
 }
@@ -148,6 +153,20 @@ func eventRateCommand(client clientFunc) *cobra.Command {
 				return usage(fmt.Errorf("PER_SECOND: %q is no number", args[1]))
 			}
 			return patchEvent(cmd, client, args[0], map[string]any{"rate_per_s": rate})
+		},
+	}
+}
+
+func eventPassThroughCommand(client clientFunc) *cobra.Command {
+	words := map[string]bool{"on": true, "off": false}
+	return &cobra.Command{
+		Use: "pass-through EVENT on|off", Short: "Let everybody in at once, and only measure; or keep to the rate again", Args: wantArgs("EVENT", "on|off"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			on, known := words[args[1]]
+			if !known {
+				return usage(fmt.Errorf("%q is neither on nor off", args[1]))
+			}
+			return patchEvent(cmd, client, args[0], map[string]any{"pass_through": on})
 		},
 	}
 }

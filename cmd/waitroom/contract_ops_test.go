@@ -76,8 +76,19 @@ func TestContractSteering(t *testing.T) {
 		require.LessOrEqual(t, n, rate+rate/10, "the rate and one tick's rounding, also across the pause")
 	}
 
-	a.patch("steered", facts{"state": "draining", "max_active": 0, "rate_per_s": 1000})
-	until(t, 10*time.Second, "the line empties", func() bool { return admitted() == crowd })
+	a.patch("steered", facts{"pass_through": true, "max_active": 0, "rate_per_s": 0})
+	until(t, 10*time.Second, "everybody passes, whatever the rate", func() bool { return admitted() == crowd })
+	until(t, 5*time.Second, "the other instance says so", func() bool { return b.public("steered")["pass_through"] == true })
+	passer := join(t, b, "steered")
+	until(t, 5*time.Second, "whoever joins passes", func() bool { return passer.me(a)["state"] == "admitted" })
+	b.patch("steered", facts{"pass_through": false})
+	for range 5 {
+		join(t, a, "steered")
+	}
+	stays(t, "the rate of 0 counts again", func() bool { return admitted() == crowd+1 })
+
+	a.patch("steered", facts{"state": "draining", "rate_per_s": 1000})
+	until(t, 10*time.Second, "the line empties", func() bool { return admitted() == crowd+6 })
 	until(t, 5*time.Second, "the other instance has the rate", func() bool { return b.public("steered")["rate_per_s"] == 1000.0 })
 	request{method: "POST", path: "/v1/events/steered/entries"}.refused(t, b, 403, "closed")
 	status, _, _ := call(t, http.MethodPost, b.url+"/v1/events/steered/entries", nil, bearerOf(people[0].token))
@@ -204,6 +215,10 @@ func TestContractCommands(t *testing.T) {
 	event(exitOK, "rate", "gig", "7.5")
 	_, whole := s.ops(http.MethodGet, "/gig", nil)
 	require.InDelta(t, 7.5, whole["rate_per_s"], 0)
+	out, _ = event(exitOK, "pass-through", "gig", "on")
+	require.Regexp(t, `(?m)^gig +scheduled +all pass +0 `, out)
+	event(exitOK, "pass-through", "gig", "off")
+	event(exitUsage, "pass-through", "gig", "perhaps")
 	for _, step := range [][2]string{{"open", "open"}, {"pause", "paused"}, {"resume", "open"}, {"drain", "draining"}, {"close", "closed"}} {
 		event(exitOK, step[0], "gig")
 		_, whole := s.ops(http.MethodGet, "/gig", nil)
@@ -213,7 +228,7 @@ func TestContractCommands(t *testing.T) {
 	require.Regexp(t, `(?m)^gig +closed +7.5 +0 +0 +The Gig$`, out)
 	out, _ = event(exitOK, "audit", "gig")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	require.Len(t, lines, 7)
+	require.Len(t, lines, 9)
 	for _, line := range lines {
 		require.True(t, json.Valid([]byte(line)), line)
 	}

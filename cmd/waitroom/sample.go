@@ -25,6 +25,8 @@ type sample struct {
 	// RatePerS is what the operator set; Decision.RatePerS what the law makes of it.
 	RatePerS  float64 `json:"rate_per_s"`
 	MaxActive int     `json:"max_active"`
+	// PassThrough is what the operator set; Decision.PassThrough what the leader does.
+	PassThrough bool `json:"pass_through"`
 	// PoolUsage is how loaded the site is, 0 to 1; absent while unknown.
 	PoolUsage *float64            `json:"pool_usage,omitempty"`
 	Decision  *admission.Standing `json:"decision,omitempty"`
@@ -87,7 +89,7 @@ func (s *service) sample(ctx context.Context, id waitroom.EventID) ([]byte, erro
 	out := sample{
 		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Format("2006-01-02T15:04:05.000Z"), Waiting: ev.Waiting, Inside: ev.Inside,
 		Admitted: ev.Admitted, AdmittedPerS: s.sampler.rate(id, ev.Now, ev.Admitted),
-		RatePerS: ev.RatePerS, MaxActive: ev.MaxActive,
+		RatePerS: ev.RatePerS, MaxActive: ev.MaxActive, PassThrough: ev.PassThrough,
 		Sockets: s.hub.Sockets(), Node: s.node, Leading: s.controller.Leading(),
 	}
 	if standing, ok := s.controller.Decision(id); ok {

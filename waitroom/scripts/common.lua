@@ -312,13 +312,14 @@ end
 
 -- leaf adds to the admission log (key) who was let in just now, and why so many. It
 -- is written in the same script as the grants, so that there is one for each
--- exactly. Its parts, with blanks between, "-" for nothing:
+-- exactly; an event with lanes has one for each lane, and names it (nil: "-"). Its
+-- parts, with blanks between, "-" for nothing:
 --   kind (r: by the rate, h: by hand, p: passed through)  ms  lane  fence
 --   asked for  of the opening's burst  kept (how many of the first came back late)
 --   rate decided  reason  what held the rest back  usage  sequences, as runs writes them
-local function leaf(key, kind, parts, why, held, picked)
+local function leaf(key, kind, parts, why, held, picked, lane)
   if held == '' then held = '-' end
-  call('RPUSH', key, table.concat({kind, int(E.now), '-', parts, why[1], why[2], held, why[3], runs(picked)}, ' '))
+  call('RPUSH', key, table.concat({kind, int(E.now), lane or '-', parts, why[1], why[2], held, why[3], runs(picked)}, ' '))
 end
 
 -- known is where an entry stands, by what the store knows and by the sequence of

@@ -3,9 +3,11 @@
 -- ARGV: 1 fence  2 n (of this tick; the opening's burst comes on top)  3 request id,
 --   never used before  4 the most to let in by one call
 --   5 the rate  6 the reason  7 the usage that n was decided by, for the log
+--   8 "1": everybody passes, if the event is set to that (else as if it were not said)
 -- Reply: {outcome, lines, state, waiting, inside, rate, now}
 --   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
---   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing
+--   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing; where
+--   everybody passes, "not_open", "max_active" or ""
 --   lines: the grants, "entry seq jti admitted_ms claim_ms subject" each
 --   {"no_event"}
 -- Sent again: the same answer, and nobody more.
@@ -16,11 +18,14 @@
 --   carried, up to one;
 --   the people of the last second, counted in slots, never exceed the rate and
 --   one tick's rounding.
+-- An event that passes everybody through is outside it, at most PASS a call; whoever
+-- passed counts, so that the second after its end is not above the cap either.
+local PASS = 2000
 local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accrues for, a slot of the window
 if not load() then return {'no_event'} end
 local fence, n, id, most_grants = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
-local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window', 'top')
+local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window', 'top', 'pass_through')
 local rate, max_active = tonumber(m[2]), tonumber(m[3])
 
 local function answer(outcome, lines)
@@ -31,6 +36,7 @@ end
 local highest = tonumber(m[1] or '0')
 if fence < highest then return answer('fenced', '') end
 if fence > highest then call('HSET', META, 'fence', int(fence)) end
+local pass = ARGV[8] == '1' and m[8] == '1'
 local before = again('tick', id)
 if before then return answer('', before) end
 
@@ -55,9 +61,9 @@ local allowed = math.max(0, math.min(floor(tokens + 1e-9), most - recent))
 
 local burst = 0 -- a large one takes several calls
 opening()
-if n > 0 and E.now < E.burst_until then burst = math.min(E.burst_left, most_grants - n) end
+if n > 0 and not pass and E.now < E.burst_until then burst = math.min(E.burst_left, most_grants - n) end
 
-local want, outcome = n + burst, ''
+local want, outcome = pass and PASS or n + burst, ''
 local take = want
 if (E.state ~= 'open' and E.state ~= 'draining') or (E.drawn and E.drawn ~= 'done') then
   take, outcome = 0, 'not_open'
@@ -65,12 +71,12 @@ else
   local function limit(to, why)
     if to < take then take, outcome = math.max(0, to), why end
   end
-  limit(math.min(allowed, n) + burst, 'rate_cap')
+  if not pass then limit(math.min(allowed, n) + burst, 'rate_cap') end
   if max_active > 0 then
     -- Whoever has a credit goes first: the service owes them a place.
     limit(max_active - call('ZCARD', CLAIMS) - call('ZCOUNT', KEYS[16], int(E.now), '+inf'), 'max_active')
   end
-  limit(call('ZCARD', LINE), 'empty')
+  limit(call('ZCARD', LINE), pass and outcome or 'empty')
 end
 
 local lines = ''
@@ -83,10 +89,10 @@ if take > 0 then
   local top, kept = tonumber(m[7] or '0'), 0
   while 2 * kept < #picked and tonumber(picked[2 * kept + 2]) < top do kept = kept + 1 end
   call('HSET', META, 'top', int(math.max(top, tonumber(picked[#picked]))))
-  leaf(KEYS[15], 'r', table.concat({int(fence), int(n), int(bursting), int(kept)}, ' '), {ARGV[5], ARGV[6], ARGV[7]}, outcome, picked)
+  leaf(KEYS[15], pass and 'p' or 'r', table.concat({int(fence), int(n), int(bursting), int(kept)}, ' '), {ARGV[5], ARGV[6], ARGV[7]}, outcome, picked)
   if bursting > 0 then call('HSET', META, 'burst_left', E.burst_left - bursting) end
   local counted = take - bursting
-  tokens = tokens - counted
+  tokens = pass and math.min(tokens, 0) or tokens - counted
   if counted > 0 then slots[slot] = (slots[slot] or 0) + counted end
 end
 local window = {}

@@ -25,7 +25,7 @@ func (s *service) operations(mux *http.ServeMux) {
 	event := func() doc {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": 500}
+		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": 500, "pass_through": s.event["pass_through"] == true}
 	}
 	mux.HandleFunc("GET /v1/ops/events", guarded(func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, doc{"events": []doc{event()}})
@@ -41,9 +41,9 @@ func (s *service) operations(mux *http.ServeMux) {
 		e := event()
 		s.answer(w, http.StatusOK, doc{
 			"event": "demo", "state": e["state"], "waiting": 1234, "inside": 42, "admitted": 99, "admitted_per_s": 1.8,
-			"rate_per_s": e["rate_per_s"], "max_active": 500, "pool_usage": 0.25, "sockets": 7, "node": "N1", "leading": true,
+			"rate_per_s": e["rate_per_s"], "max_active": 500, "pass_through": e["pass_through"], "pool_usage": 0.25, "estimate_kept": 0.914, "estimate_told": 210, "sockets": 7, "node": "N1", "leading": true,
 			"decision": doc{
-				"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "leader": "N1", "fence": 5, "load": "pools: 1 of 4",
+				"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "pass_through": e["pass_through"], "leader": "N1", "fence": 5, "load": "pools: 1 of 4",
 				"signals": []doc{{"detail": "pools: 1 of 4", "usage": 0.25, "age_ms": 1200}, {"detail": "site", "age_ms": 9000, "fault": "too old"}},
 				"log":     doc{"n": 17, "hash": "0123456789abcdef"},
 			},
@@ -77,6 +77,7 @@ func TestConsole(t *testing.T) {
 	p.Reads("inside-of", "of 500 at most")
 	p.Reads("pool", "25%")
 	p.Reads("why", "Held back: the database is busy (2 a second), kept back by: the house is full")
+	p.Reads("estimate", "91%")
 	p.Reads("signals", "25% (pools: 1 of 4), 1.2 s old · – (site), 9 s old: too old")
 	p.Reads("log", "17 leaves, head 0123456789ab")
 	p.Reads("leader", "N1, the node that answers")
@@ -89,6 +90,13 @@ func TestConsole(t *testing.T) {
 	p.Reads("open", "Resume")
 	p.Click("open")
 	p.Reads("state", "Open")
+	p.Click("pass")
+	p.Until("document.getElementById('sure').open")
+	p.Run("document.querySelector('#sure [value=yes]').click()")
+	p.Reads("pass", "Keep to the rate again")
+	p.Reads("why", "Everybody passes; the law would have: Held back: the database is busy (2 a second), kept back by: the house is full")
+	p.Click("pass")
+	p.Reads("pass", "Let everybody pass")
 	p.Click("close")
 	p.Until("document.getElementById('sure').open")
 	p.Run("document.querySelector('#sure [value=no]').click()")
@@ -111,7 +119,7 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
-	require.Equal(t, []string{`{"rate_per_s":7}`, `{"state":"paused"}`, `{"state":"open"}`}, patches)
+	require.Equal(t, []string{`{"rate_per_s":7}`, `{"state":"paused"}`, `{"state":"open"}`, `{"pass_through":true}`, `{"pass_through":false}`}, patches)
 	p.NoFaults()
 	p.Click("out")
 	p.Panel("login")

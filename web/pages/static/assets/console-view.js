@@ -35,12 +35,15 @@ export function drawSample(s, traces) {
   draw($('plot-admitted'), traces.admitted);
   decision(s);
   states(s.state);
+  attr($('pass'), 'aria-pressed', s.pass_through ? 'true' : 'false');
+  text($('pass'), t(s.pass_through ? 'ops.pass.off' : 'ops.pass'));
 }
 
 function decision(s) {
   const d = s.decision;
   let why = d ? t(has(`ops.why.${d.reason}`) ? `ops.why.${d.reason}` : d.reason) : '–';
   if (d && Number.isFinite(d.rate_per_s) && d.reason !== 'not_open') why += ` (${rate(d.rate_per_s)})`;
+  if (d?.pass_through) why = t('ops.why.pass', { why });
   if (d?.held && d.held !== 'rate_cap') why += `, ${t('ops.held', { what: t(has(`ops.held.${d.held}`) ? `ops.held.${d.held}` : d.held) })}`;
   text($('why'), why);
   const name = d?.leader;

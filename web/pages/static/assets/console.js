@@ -211,6 +211,10 @@ function start() {
     const ask = { draining: 'ops.drain.ask', closed: 'ops.close.ask' }[state];
     if (!ask || await sure(t(ask))) await deed('PATCH', `/${event}`, { state });
   });
+  $('pass').addEventListener('click', async () => {
+    const on = $('pass').getAttribute('aria-pressed') !== 'true';
+    if (!on || await sure(t('ops.pass.ask'))) await deed('PATCH', `/${event}`, { pass_through: on });
+  });
   $('admit-count').addEventListener('input', (e) => text($('admit'), t('ops.admit.button', { n: Number(e.target.value) || 0 })));
   $('admit-form').addEventListener('submit', async (e) => {
     e.preventDefault();
