@@ -26,6 +26,7 @@
 //     makes the event's places the sheet's, as a whole or not at all.
 //   - hall: one node's memory of an event's seats and stock. It may be behind; it
 //     only spares the database questions, and the database decides.
+//   - delta: what changed on a hall's map between two moments, for pages that have it.
 //   - hold: a reservation's right to its seats until expires_at, by the
 //     database's clock. In payment it is a lease that ends with the payment's
 //     outcome or at its cap.
@@ -126,4 +127,7 @@
 //  22. Reading the map asks the database nothing, however many read it: 2,000 readers
 //     of 5,000 seats, no statement. A read takes 10 µs on a busy machine while each
 //     hundredth finds a seat changed (go test -bench 'Map$' ./ticket).
+//  23. Deltas make the map: whoever begins with any map of the last seconds and takes in
+//     what they are told has what is read then; what is too old or too much is one
+//     instruction to read it.
 package ticket

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // spot is one seat as this node knows it.
@@ -70,6 +70,7 @@ type hall struct {
 	shown      *Map
 	etag       string
 	changed    bool
+	journal    journal
 }
 
 // mark hashes one thing's version, so that the sum over all names the content. It
@@ -122,6 +123,7 @@ func (h *hall) count(sp *spot, sign int) {
 // learn takes in rows that are newer than what is known; older ones are ignored,
 // so that any order and any repetition is harmless.
 func (h *hall) learn(rows []seatRow) {
+	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range rows {
@@ -129,6 +131,7 @@ func (h *hall) learn(rows []seatRow) {
 		if sp == nil || r.version <= sp.Version {
 			continue
 		}
+		h.journal.note(r.id, now)
 		h.count(sp, -1)
 		sp.Status, sp.Version = r.status, r.version
 		h.count(sp, 1)
@@ -138,6 +141,7 @@ func (h *hall) learn(rows []seatRow) {
 
 // learnStock is learn for items.
 func (h *hall) learnStock(rows []stockRow) {
+	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range rows {
@@ -145,6 +149,7 @@ func (h *hall) learnStock(rows []stockRow) {
 		if it == nil || r.version <= it.Version {
 			continue
 		}
+		h.journal.note(r.id, now)
 		h.content += mark(it.ID, r.version) - mark(it.ID, it.Version)
 		it.Free, it.Total, it.Version = r.free, r.total, r.version
 		h.changed = true
@@ -158,6 +163,7 @@ func (h *hall) show() (*Map, string) {
 	if h.shown != nil && !h.changed {
 		return h.shown, h.etag
 	}
+	h.journal.tag(h.version, h.content, time.Now(), false)
 	m := &Map{Event: h.event, Kind: h.cat.Kind, PerUser: h.cat.PerUser, Left: h.free, Sections: make([]Section, len(h.blocks))}
 	for i, b := range h.blocks {
 		if b.changed || b.Seats == nil {
@@ -174,7 +180,7 @@ func (h *hall) show() (*Map, string) {
 		m.Left += it.Free
 	}
 	h.shown, h.changed = m, false
-	h.etag = fmt.Sprintf(`"%x-%x"`, h.version, h.content)
+	h.etag = `"` + contentTag(h.version, h.content) + `"`
 	return h.shown, h.etag
 }
 
@@ -182,6 +188,11 @@ func (h *hall) show() (*Map, string) {
 func (h *hall) left() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.leftNow()
+}
+
+// leftNow is left for who holds mu.
+func (h *hall) leftNow() int64 {
 	n := h.free
 	for _, it := range h.inItems {
 		n += it.Free

@@ -23,9 +23,7 @@ func (s *Store) Map(ctx context.Context, event string) (*Map, string, error) {
 // SeatsLeft is the number of free seats or tickets, from memory only; false when
 // the event's map was not read yet or the event sells nothing.
 func (s *Store) SeatsLeft(event string) (int64, bool) {
-	s.mu.Lock()
-	h := s.halls[event]
-	s.mu.Unlock()
+	h := s.known(event)
 	if h == nil {
 		return 0, false
 	}
@@ -50,7 +48,7 @@ func (s *Store) hall(ctx context.Context, event string) (*hall, error) {
 		// One caller reads for all, so that its leaving must not end the reading.
 		ctx, cancel := s.deadline(context.WithoutCancel(ctx))
 		defer cancel()
-		fresh := &hall{event: event}
+		fresh := &hall{event: event, journal: journal{next: s.rows.Add(1) << 40}}
 		fresh.reserves = &gather[*ask]{
 			lanes: s.cfg.Lanes, most: s.cfg.Group, bound: s.cfg.Queue,
 			run: func(ctx context.Context, asks []*ask) { s.reserveAll(ctx, fresh, asks) },
@@ -224,6 +222,7 @@ func (h *hall) build(in intake) {
 	h.blocks, h.spots, h.companions = in.sections, make(map[string]*spot, len(in.seats)), nil
 	h.items, h.inItems = make(map[string]*item, len(in.items)), nil
 	h.free, h.content = 0, 0
+	h.journal.cut()
 	byID := map[string]*block{}
 	for _, b := range in.sections {
 		byID[b.ID] = b

@@ -94,6 +94,8 @@ type Store struct {
 	news    *news
 	// skew moves the database's clock in tests, in milliseconds.
 	skew atomic.Int64
+	// rows counts halls, so that each one's row of changes has numbers of its own.
+	rows atomic.Int64
 
 	mu      sync.Mutex // guards below
 	halls   map[string]*hall

@@ -83,10 +83,26 @@ func TestContractSeatMap(t *testing.T) {
 
 	b := newBuyer(t, s, "hall")
 	require.Equal(t, "free 1", s.seatsOf("hall")["A-1-1"])
+	watcher := join(t, s, "hall").open(s)
+	watching := func(version string) map[string]any {
+		require.NoError(t, watcher.conn.WriteJSON(map[string]string{"type": "seats", "version": version}))
+		return watcher.next(10*time.Second, "seats")
+	}
+	require.True(t, watching("")["reload"].(bool), "whoever has no map reads it")
+	first := watching(header.Get("ETag"))
+	require.NotContains(t, first, "seats", "nothing has changed")
+	require.Equal(t, header.Get("ETag"), `W/"`+first["version"].(string)+`"`)
 	id := b.held(s, map[string]any{"seats": []string{"A-1-1"}})
 	until(t, 5*time.Second, "the map shows it", func() bool { return s.seatsOf("hall")["A-1-1"] == "held 2" })
-	status, _, _ = tagged.send(t, s)
+	told := watcher.next(10*time.Second, "seats")
+	for told["seats"] == nil { // what the map that it read might have lacked
+		told = watcher.next(10*time.Second, "seats")
+	}
+	require.Equal(t, []any{map[string]any{"id": "A-1-1", "status": "held", "version": 2.0}}, told["seats"])
+	require.EqualValues(t, 9, told["seats_left"])
+	status, header, _ = tagged.send(t, s)
 	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, header.Get("ETag"), `W/"`+told["version"].(string)+`"`, "and with it the map of that version")
 	until(t, 5*time.Second, "seats_left follows", func() bool { return s.public("hall")["seats_left"] == 9.0 })
 	b.pay(s, id, "pay", "approve")
 	b.becomes(s, id, "paid")

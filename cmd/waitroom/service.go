@@ -240,12 +240,15 @@ func (s *service) buildLine(context.Context) (err error) {
 	if err != nil {
 		return usage(err)
 	}
-	s.hub, err = hub.New(hub.Config{Origins: origins}, hub.Deps{
+	deps := hub.Deps{
 		Line: s.line, Presence: s.line, View: s.view, Passes: s.passes, Ping: s.line.Ping,
 		SeatsLeft: s.seatsLeft, Holding: s.holding, Sample: s.sample, Refuse: web.Refuse,
 		Log: s.log, Registerer: s.metrics,
-	})
-	if err != nil {
+	}
+	if s.store != nil {
+		deps.Seats = s.store
+	}
+	if s.hub, err = hub.New(hub.Config{Origins: origins}, deps); err != nil {
 		return err
 	}
 	ears.hub = s.hub

@@ -21,6 +21,7 @@ const (
 	owesPing
 	owesBye
 	owesClose
+	owesSeats
 )
 
 // client is one socket. One shard owns it at a time and is the only one that
@@ -48,6 +49,7 @@ type client struct {
 	endBy  int64   // tick at which a closed socket is cut; 0: not closing
 	notice int64   // number of the last notice that was sent
 	bye    time.Duration
+	shops  int64 // where it is in the row of the map's changes; 0: it is not told them
 	code   Code
 
 	queue [][]byte // one-off messages, framed
@@ -56,7 +58,9 @@ type client struct {
 	// sealed: the close frame is written, or part of rest; nothing follows it.
 	sealed bool
 	waits  bool // is in the shard's backlog
-	done   bool // cut
+	// curious: the next step is told even if nothing changed.
+	curious bool
+	done    bool // cut
 }
 
 // person is an entry with sockets on this node, or one whose last socket closed

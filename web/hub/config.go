@@ -54,6 +54,9 @@ type Config struct {
 	// SendBuffer is the kernel's send buffer a socket, in bytes. It bounds what a
 	// client that stopped reading costs. Default 16 KiB.
 	SendBuffer int
+	// SeatsEvery is the least time between two messages about the map to somebody who
+	// chooses from it. Default 500ms.
+	SeatsEvery time.Duration
 	// Tick is the hub's unit of time: every interval above is a multiple of it. Default 100ms.
 	Tick time.Duration
 	// Askers is how many calls to the line may run at once. Default 64, so that the
@@ -85,6 +88,7 @@ func (c Config) withDefaults() Config {
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
 	c.QueueLen = cmp.Or(c.QueueLen, 16)
 	c.SendBuffer = cmp.Or(c.SendBuffer, 16<<10)
+	c.SeatsEvery = cmp.Or(c.SeatsEvery, 500*time.Millisecond)
 	c.Tick = cmp.Or(c.Tick, 100*time.Millisecond)
 	c.Askers = cmp.Or(c.Askers, 64)
 	c.StoreTimeout = cmp.Or(c.StoreTimeout, 2*time.Second)
@@ -132,6 +136,7 @@ func (c Config) Validate() error {
 		{"ping_every", c.PingEvery, 25 * time.Second},
 		{"pong_wait", c.PongWait, time.Hour},
 		{"write_timeout", c.WriteTimeout, time.Minute},
+		{"seats_every", c.SeatsEvery, 5 * time.Second},
 		{"tick", c.Tick, 100 * time.Millisecond},
 		{"store_timeout", c.StoreTimeout, time.Minute},
 		{"gone_after", c.GoneAfter, time.Minute},
@@ -186,6 +191,8 @@ type Deps struct {
 	Ping func(ctx context.Context) error
 	// SeatsLeft answers from memory. Optional: without it no seats are told.
 	SeatsLeft func(event waitroom.EventID) (int64, bool)
+	// Seats answers what changed on a map. Optional: without it nobody is told.
+	Seats Seats
 	// Holding answers from memory why an open event lets in fewer than its rate, such as
 	// database_busy; "" is for no reason that a fan has to know. Optional.
 	Holding func(event waitroom.EventID) string

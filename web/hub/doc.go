@@ -21,6 +21,8 @@
 //   - notice: the event message that everybody in a room is to have seen.
 //   - visit: a shard looks after one client: alive? what is it to be told? when next?
 //     The wheel says who is visited at which tick.
+//   - shopper: a client that is told what changes on the map that it chooses from.
+//   - step: a moment of a map; the shoppers are told what changed from one to the next.
 //   - owed: what a client is to be told but has not been. Owed messages are made when
 //     they are written, so that a newer one replaces an older one by itself; only
 //     reservations' outcomes and control frames wait in a queue.
@@ -53,6 +55,9 @@
 //  11. Origins are compared exactly.
 //  12. Who is admitted is told before the positions that are due in the same tick, but
 //     for a few.
+//  13. Who asks with the version of their map is told what changed since, gathered, one
+//     message each SeatsEvery whatever is sold, from memory alone; who is too far behind
+//     is told once to read the map, and has no queue.
 //
 // # Bounds
 //
@@ -66,6 +71,17 @@
 //	questions to the line   4,096              put off to the next visit           TestQuestionsAreBounded
 //	changes of presence     4 × MaxSockets     dropped: told again within 30 s     TestPresenceIsBounded
 //	clients back a second   DrainPerS          each has a slot of its own          TestPromise8SlotsAreBounded
+//
+// A shopper says {"type":"seats","version":V} after the hello, where V is the ETag of the
+// map (GET …/seats) or the version of the last message, or nothing; with "stop":true
+// no more. It is answered within SeatsEvery, and from then on whenever something
+// changed: {"type":"seats","seats_left":N,"version":V,"seats":[{"id","status","version"}]},
+// for slots, courses and stock "items":[{"id","total","free","version"}]. What has a
+// higher version than what the page has counts, so that order and repetition do not
+// matter. {"type":"seats","reload":true} says that the map is to be read again; what a
+// map of another node may lack by then follows. Server-sent events have none, and a
+// node without the database does not answer: there the page asks for the map, with its
+// ETag, as it does until it is answered.
 //
 // The line's own bounds stand in package waitroom.
 //

@@ -125,6 +125,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		askers.Go(func() { h.asker(work) })
 	}
 	askers.Go(func() { h.watch(work) })
+	askers.Go(func() { h.followSeats(work) })
 	askers.Go(func() { h.tellPresence(work) })
 	h.open()
 

@@ -16,12 +16,15 @@ const (
 	inboundUnknown inboundKind = iota // of a later version; ignored
 	inboundHello
 	inboundLeave
+	inboundSeats
+	inboundNoSeats
 )
 
 // inbound is one message of a fan.
 type inbound struct {
-	kind  inboundKind
-	token string // of hello; empty if the cookie is meant
+	kind    inboundKind
+	token   string // of hello; empty if the cookie is meant
+	version string // of seats; empty if it has no map
 }
 
 var errBroken = errors.New("broken message")
@@ -36,6 +39,8 @@ func parseInbound(data []byte) (inbound, error) {
 	var m *struct {
 		Type       string `json:"type"`
 		PlaceToken string `json:"place_token"`
+		Version    string `json:"version"`
+		Stop       bool   `json:"stop"`
 	}
 	if json.Unmarshal(data, &m) != nil || m == nil {
 		return inbound{}, errBroken
@@ -45,6 +50,11 @@ func parseInbound(data []byte) (inbound, error) {
 		return inbound{kind: inboundHello, token: m.PlaceToken}, nil
 	case "leave":
 		return inbound{kind: inboundLeave}, nil
+	case "seats":
+		if m.Stop {
+			return inbound{kind: inboundNoSeats}, nil
+		}
+		return inbound{kind: inboundSeats, version: m.Version}, nil
 	default:
 		return inbound{}, nil
 	}

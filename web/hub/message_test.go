@@ -72,6 +72,13 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 	require.Equal(t, marshal(t, reservationMessage{Type: "reservation", ReservationID: "r1", Status: "paid"}),
 		string(appendReservation(nil, ticket.Outcome{ReservationID: "r1", Status: ticket.Paid})))
 
+	same(`{"type":"seats","seats_left":9,"version":"6-a","seats":[{"id":"A-1","status":"held","version":5},{"id":"\u003c","status":"free","version":7}]}`,
+		string(appendSeats(nil, "6-a", ticket.Delta{Left: 9, Seats: []ticket.Seat{{ID: "A-1", Status: ticket.SeatHeld, Version: 5}, {ID: "<", Status: ticket.SeatFree, Version: 7}}})))
+	same(`{"type":"seats","seats_left":3,"version":"6-b","items":[{"id":"dose","total":9,"free":3,"version":4}]}`,
+		string(appendSeats(nil, "6-b", ticket.Delta{Left: 3, Items: []ticket.Item{{ID: "dose", Total: 9, Free: 3, Version: 4}}})))
+	same(`{"type":"seats","seats_left":0,"version":"6-b"}`, string(appendSeats(nil, "6-b", ticket.Delta{})))
+	same(`{"type":"seats","seats_left":3,"reload":true}`, string(appendSeats(nil, "6-b", ticket.Delta{Left: 3, Reload: true})))
+
 	same(`{"type":"ended","state":"expired"}`, string(appendEnded(nil, waitroom.EntryExpired)))
 	same(`{"type":"bye","retry_after_ms":1234}`, string(appendBye(nil, 1234*time.Millisecond+999)))
 }

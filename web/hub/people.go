@@ -112,6 +112,7 @@ func (s *shard) detach(c *client) {
 	if p == nil {
 		return
 	}
+	s.shopped(c)
 	p.remove(c)
 	if p.tabs != nil {
 		return

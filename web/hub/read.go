@@ -86,6 +86,10 @@ func (h *Hub) obey(c *client, m heard) *Code {
 		return h.greet(c, msg.token)
 	case inboundLeave:
 		c.home.posts <- post{kind: postLeave, client: c}
+	case inboundSeats:
+		c.home.posts <- post{kind: postSeats, client: c, version: msg.version}
+	case inboundNoSeats:
+		c.home.posts <- post{kind: postNoSeats, client: c}
 	case inboundUnknown: // of a later version
 	}
 	return nil

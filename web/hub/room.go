@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -20,6 +21,10 @@ type room struct {
 	id    waitroom.EventID
 	event atomic.Pointer[waitroom.Event]
 	said  atomic.Pointer[notice]
+
+	shoppers atomic.Int64                // clients who are told what changes on the map
+	asked    atomic.Bool                 // somebody waits for the next step
+	step     atomic.Pointer[ticket.Step] // of the map, which the shoppers are told of
 
 	holding string    // what people are told slows the line; written by watch under rooms.mu
 	sockets int       // guarded by rooms.mu

@@ -24,28 +24,31 @@ const (
 
 // post is what a reader or an asker has to say about one client or person.
 type post struct {
-	kind   postKind
-	client *client
-	person *person
-	hello  identity
-	frame  []byte
-	code   Code
-	answer answer
-	call   func()
+	kind    postKind
+	client  *client
+	person  *person
+	hello   identity
+	frame   []byte
+	version string // of the map that it has
+	code    Code
+	answer  answer
+	call    func()
 }
 
 type postKind int
 
 const (
-	postOpened postKind = iota // a new socket
-	postHello                  // it said who it is
-	postLeave                  // it gives its place up
-	postFrame                  // an answer to its ping
-	postRefuse                 // it broke the rules; close with code
-	postClosed                 // it sent a close frame, of its own or for ours
-	postGone                   // its connection has ended
-	postAnswer                 // the line answered
-	postCall                   // the hub wants a function run, after all posts before
+	postOpened  postKind = iota // a new socket
+	postHello                   // it said who it is
+	postLeave                   // it gives its place up
+	postSeats                   // it wants to be told what changes on the map
+	postNoSeats                 // or no more
+	postFrame                   // an answer to its ping
+	postRefuse                  // it broke the rules; close with code
+	postClosed                  // it sent a close frame, of its own or for ours
+	postGone                    // its connection has ended
+	postAnswer                  // the line answered
+	postCall                    // the hub wants a function run, after all posts before
 )
 
 // identity is what a good receipt says.
@@ -79,6 +82,7 @@ const (
 	newsOutcome
 	newsNumbered
 	newsNotice  // the room's notice changed
+	newsSeats   // the room's map changed
 	newsMoved   // a client comes over from another shard
 	newsPost    // a post for a client that came over
 	newsRecount // say again who is here
@@ -97,6 +101,9 @@ type people struct {
 	tick  int64
 	// near is where the front ends: who is nearer is told every NearEvery.
 	near int64
+	// shoppers are told what changes on the map, and delta is what they were told last.
+	shoppers map[*client]struct{}
+	delta    delta
 }
 
 // shard owns a part of the clients and is the only one that writes to them.
@@ -241,6 +248,8 @@ func (s *shard) read() {
 			s.numbered(n.room, n.numbers)
 		case newsNotice:
 			s.noticed(n.room)
+		case newsSeats:
+			s.stepped(n.room)
 		case newsMoved:
 			s.attach(n.client, n.hello)
 		case newsPost:
@@ -269,7 +278,7 @@ func (s *shard) take(p post) {
 	case postOpened:
 		s.opened(c, p.hello)
 		return
-	case postHello, postLeave, postFrame, postRefuse, postGone, postClosed: // of a client; see below
+	case postHello, postLeave, postSeats, postNoSeats, postFrame, postRefuse, postGone, postClosed: // of a client; see below
 	}
 	if owner := c.owner.Load(); owner != s {
 		// A reader's posts all come through its client's first shard and keep their order.
@@ -296,6 +305,10 @@ func (s *shard) take(p post) {
 			c.person.leaving = true
 			s.ask(c.person)
 		}
+	case postSeats:
+		s.shop(c, p.version)
+	case postNoSeats:
+		s.shopped(c)
 	case postFrame:
 		s.enqueue(c, p.frame)
 		s.flush(c)

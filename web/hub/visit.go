@@ -196,7 +196,7 @@ func (s *shard) gather(c *client, b []byte) []byte {
 	c.owes = 0
 	p := c.person
 	if p == nil {
-		owes &^= owesPosition | owesAdmitted | owesEnded | owesNotice
+		owes &^= owesPosition | owesAdmitted | owesEnded | owesNotice | owesSeats
 	}
 	frame := func(msg []byte) {
 		b = appendFrame(b, c.sse, msg)
@@ -212,6 +212,11 @@ func (s *shard) gather(c *client, b []byte) []byte {
 	}
 	if owes&owesAdmitted != 0 && p.turn != nil {
 		frame(p.turn.message)
+	}
+	if owes&owesSeats != 0 {
+		if msg := s.changes(c); msg != nil {
+			frame(msg)
+		}
 	}
 	for _, f := range c.queue {
 		b = append(b, f...)

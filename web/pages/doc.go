@@ -45,4 +45,6 @@
 //     out their place anew; what does not fit is named.
 //  11. A number is asked for under one key of this device, over retries and visits, and
 //     comes by whatever connection there is.
+//  12. Where a socket says what changes on the seat map, the page does not ask; a choice
+//     that went is named, and nothing that is older than what it has counts.
 package pages

@@ -372,15 +372,17 @@ func (s *service) socket(w http.ResponseWriter, r *http.Request) {
 		defer close(heard)
 		for {
 			var m struct {
-				Type  string `json:"type"`
-				Token string `json:"place_token"`
+				Type    string `json:"type"`
+				Token   string `json:"place_token"`
+				Version string `json:"version"`
+				Stop    bool   `json:"stop"`
 			}
 			if ws.ReadJSON(&m) != nil {
 				return
 			}
 			s.set(func(s *service) {
-				s.hellos = append(s.hellos, m.Type+" "+m.Token)
-				if s.wires[wire] {
+				s.hellos = append(s.hellos, strings.TrimSpace(m.Type+" "+m.Token+m.Version)+map[bool]string{true: " stop"}[m.Stop])
+				if s.wires[wire] && m.Type == "hello" {
 					wire <- s.first()
 				}
 			})

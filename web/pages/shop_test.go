@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,6 +73,50 @@ func TestPromise7OneKeyOverAllRetries(t *testing.T) {
 	require.Equal(t, tries[0].Body, tries[1].Body)
 	require.Equal(t, "entry-token-1", tries[0].Header.Get("X-Entry-Token"))
 	require.JSONEq(t, `{"seats":["A-1-2"]}`, tries[3].Body)
+	p.NoFaults()
+}
+
+// Promise 12: a socket that says what changes on the map spares the page the asking;
+// a choice that went is named, and a map that is too old is read once.
+func TestPromise12TheMapIsTold(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p := inside(t, s)
+	said := func() (all []string) {
+		s.set(func(s *service) {
+			for _, h := range s.hellos {
+				if strings.HasPrefix(h, "seats") {
+					all = append(all, h)
+				}
+			}
+		})
+		return all
+	}
+	p.Until(`document.querySelectorAll('#sections .seat').length === 6`)
+	p.Run(`document.querySelector('[data-id="A-1-1"]').click(); document.querySelector('[data-id="A-1-2"]').click()`)
+	p.Reads("sum", "€150")
+	s.push(doc{"type": "seats", "version": "7", "seats_left": 4, "seats": []doc{
+		{"id": "A-1-1", "status": "sold", "version": 5}, {"id": "A-2-1", "status": "held", "version": 3}, {"id": "A-2-2", "status": "sold", "version": 0},
+	}})
+	p.Until("document.getElementById('note').textContent.startsWith('Just taken: A-1-1.')")
+	p.Reads("sum", "€75")
+	state := func(id string) string {
+		return browsertest.Value[string](p, `document.querySelector('[data-id="`+id+`"]').dataset.s`)
+	}
+	require.Equal(t, []string{"sold", "chosen", "held", "free"}, []string{state("A-1-1"), state("A-1-2"), state("A-2-1"), state("A-2-2")},
+		"what is older than the map does not count")
+	require.Equal(t, []string{`seats W/"0"`}, said(), "with the version of the map, once")
+	maps := len(s.seen(http.MethodGet, "/seats"))
+	s.set(func(s *service) { s.seats["A-2-3"], s.version = "sold", 8 })
+	s.push(doc{"type": "seats", "seats_left": 3, "reload": true})
+	p.Until(`document.querySelector('[data-id="A-2-3"]').dataset.s === 'sold'`)
+	asked := s.seen(http.MethodGet, "/seats")
+	require.Len(t, asked, maps+1)
+	require.Equal(t, `W/"7"`, asked[maps].Header.Get("If-None-Match"), "the version that it was told")
+	require.Equal(t, "sold", state("A-1-1"), "a map of an instance that is behind takes nothing back")
+	p.Click("best")
+	p.Panel("hold")
+	require.Equal(t, []string{`seats W/"0"`, "seats stop"}, said()[:2], "nothing is told to who does not choose")
 	p.NoFaults()
 }
 

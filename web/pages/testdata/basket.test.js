@@ -1,5 +1,5 @@
 import { randomKey } from '/assets/api.js';
-import { attempt, follow, loss, panel, price, prune, seatsOf, takes } from '/assets/basket.js';
+import { attempt, Changes, follow, loss, panel, price, prune, seatsOf, takes } from '/assets/basket.js';
 import { has } from '/assets/strings.js';
 import { same, yes } from './check.js';
 
@@ -19,6 +19,20 @@ export default {
   },
   'seats that went leave the choice': () => {
     same(prune(seats, ['A-1-1', 'A-1-2', 'X']), { kept: ['A-1-1'], gone: ['A-1-2', 'X'] });
+  },
+  'changes count where they are newer, in any order, for maps that are read later, too': () => {
+    const read = (version) => ({ sections: [{ seats: [{ id: 'A', status: 'free', version }, { id: 'B', status: 'free', version: 1 }] }], items: [{ id: 'I', total: 9, free: 9, version: 1 }] });
+    const changes = new Changes();
+    const here = read(1);
+    changes.take(here, { seats_left: 4, seats: [{ id: 'A', status: 'sold', version: 3 }, { id: 'gone', status: 'free', version: 9 }] });
+    changes.take(here, { seats_left: 5, seats: [{ id: 'A', status: 'held', version: 2 }], items: [{ id: 'I', total: 9, free: 2, version: 2 }] });
+    same(here, { sections: [{ seats: [{ id: 'A', status: 'sold', version: 3 }, { id: 'B', status: 'free', version: 1 }] }], items: [{ id: 'I', total: 9, free: 2, version: 2 }], seats_left: 5 });
+    const behind = read(2);
+    changes.apply(behind);
+    same(behind.sections[0].seats[0], { id: 'A', status: 'sold', version: 3 });
+    const ahead = read(7);
+    changes.apply(ahead);
+    same(ahead.sections[0].seats[0].status, 'free');
   },
   'one wish, one key': () => {
     let n = 0;

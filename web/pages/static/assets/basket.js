@@ -11,6 +11,32 @@ export function seatsOf(map) {
   return seats;
 }
 
+// Changes are what the service says of a map since it was read. A map of another of its
+// instances may be behind, so each counts only where its version is higher, and what
+// was said is said again of a map that is read later.
+export class Changes {
+  constructor() {
+    this.latest = new Map();
+  }
+
+  // take brings a map up to a message.
+  take(map, m) {
+    for (const c of [...(m.seats ?? []), ...(m.items ?? [])]) {
+      if (!(this.latest.get(c.id)?.version > c.version)) this.latest.set(c.id, c);
+    }
+    this.apply(map);
+    map.seats_left = m.seats_left;
+  }
+
+  // apply brings a map up to all that was said.
+  apply(map) {
+    for (const thing of [...(map.sections ?? []).flatMap((s) => s.seats), ...(map.items ?? [])]) {
+      const c = this.latest.get(thing.id);
+      if (c && c.version > (thing.version ?? 0)) Object.assign(thing, c);
+    }
+  }
+}
+
 // price is the sum of the chosen seats, in cents, and its currency.
 export function price(seats, chosen) {
   let cents = 0;

@@ -23,8 +23,9 @@ export class Live {
   // address is that of the event, token() the place token, said(message) takes what
   // the server says, status(kind, until) how the connection is, and ask(attempt)
   // asks over HTTP and answers with the ms until the next question.
-  constructor({ address, token, said, status, ask }) {
-    Object.assign(this, { address, token, said, status, ask });
+  // greeted() is called when a socket has heard who this is, and may be told more.
+  constructor({ address, token, said, status, ask, greeted = () => {} }) {
+    Object.assign(this, { address, token, said, status, ask, greeted });
     this.backoff = new Backoff({ base: 1000, cap: 30000 });
     this.rung = 0;
     this.failed = 0;
@@ -120,7 +121,7 @@ export class Live {
     const wire = open({
       address: `${this.address}/live`, token: this.token(), attempt: this.backoff.attempt + 1,
       opened: () => {
-        if (this.wire === wire) this.hello();
+        if (this.wire === wire && this.hello()) this.greeted();
       },
       message: (m) => {
         if (this.wire === wire) this.heard(wire, m);

@@ -2,7 +2,7 @@
 
 import { call, insist, randomKey } from './api.js';
 import { Backoff, jitter } from './backoff.js';
-import { attempt, follow, isRunning, panel, prune, seatsOf, takes } from './basket.js';
+import { attempt, Changes, follow, isRunning, panel, prune, seatsOf, takes } from './basket.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, translate } from './dom.js';
 import { look } from './event.js';
@@ -14,8 +14,10 @@ import { draw } from './shop-view.js';
 import { attemptKey, creditKey, device, placeKey, reservationKey, tab, turnKey } from './store.js';
 import { refusal, t } from './strings.js';
 
-// refresh is the time between two looks at the map.
+// refresh is the time between two looks at the map, and told the one where a socket
+// says what changes.
 const refresh = 3000;
+const told = 30000;
 // atOnce is the most that the page lets anybody choose, until the map has said how
 // many one person may have.
 const atOnce = 10;
@@ -33,6 +35,9 @@ const s = {
 let mapTimer;
 let followTimer;
 let looks = 0;
+const changes = new Changes();
+let listening = false; // this socket was asked to say what changes on the map
+let telling = false; // and does
 
 const seatMap = new SeatMap($('sections'), $('section-nav'), toggle);
 const itemList = new ItemList($('item-list'), toggle);
@@ -40,8 +45,15 @@ const live = new Live({
   address: api,
   token: () => device.get(placeKey(event))?.token,
   said: heard,
-  status: (kind, until) => pill.set(kind, until),
+  status: (kind, until) => {
+    if (kind !== 'live') deaf();
+    pill.set(kind, until);
+  },
   ask: askPlace,
+  greeted: () => {
+    deaf();
+    listen();
+  },
 });
 
 function readTurn() {
@@ -71,6 +83,9 @@ function heard(m) {
       break;
     case 'reservation':
       setReservation(takes(s.reservation, m));
+      break;
+    case 'seats':
+      changed(m);
       break;
     default:
       return;
@@ -147,11 +162,44 @@ async function readMap() {
   if (answer.status === 304) return;
   s.etag = answer.headers.get('ETag') ?? undefined;
   s.map = answer.body;
+  changes.apply(s.map);
   if (s.map.per_user) s.most = Math.min(s.most, s.map.per_user);
+  settle();
+}
+
+// settle brings the choice up to the map.
+function settle() {
   s.seats = seatsOf(s.map);
   const { kept, gone } = prune(s.seats, s.chosen);
   s.chosen = new Set(kept);
   if (gone.length > 0 && s.busy !== 'reserve') say(lostOnes(gone));
+}
+
+// listen has the socket say what changes on the map, while somebody chooses from it.
+function listen() {
+  const want = Boolean(s.map) && panel(s) === 'choose';
+  if (want === listening) return;
+  if (!live.send(want ? { type: 'seats', version: s.etag ?? '' } : { type: 'seats', stop: true })) return;
+  listening = want;
+  telling = telling && want;
+}
+
+// deaf is for a socket that says nothing of the map, or is no more.
+function deaf() {
+  if (telling) planMap(jitter(0, { base: refresh }));
+  listening = telling = false;
+}
+
+// changed takes in what changed, or reads the map again, not all at the same moment.
+function changed(m) {
+  const first = listening && !telling;
+  telling = listening;
+  if (m.reload) planMap(jitter(0, { base: 2000 }));
+  else if (first) planMap(told + jitter(0, { base: 1000 }));
+  if (m.reload || !s.map) return;
+  changes.take(s.map, m);
+  s.etag = `W/"${m.version}"`;
+  settle();
 }
 
 // lostOnes says which of the chosen went to somebody else.
@@ -174,7 +222,13 @@ async function keepMap(soon = refresh) {
     wait = Math.max(err.wait ?? 0, soon * 2);
   }
   render();
-  if (document.visibilityState === 'visible') mapTimer = setTimeout(keepMap, wait + jitter(0, { base: 1000 }));
+  if (telling) wait = Math.max(wait, told);
+  if (document.visibilityState === 'visible') planMap(wait + jitter(0, { base: 1000 }));
+}
+
+function planMap(ms) {
+  clearTimeout(mapTimer);
+  mapTimer = setTimeout(keepMap, ms);
 }
 
 function toggle(id) {
@@ -320,6 +374,7 @@ function again() {
 let shown = '';
 function render() {
   pill.draw();
+  listen();
   const name = draw(s, clock.now(), isList(s.map) ? itemList : seatMap);
   panels(root, name);
   if (name === shown) return;
