@@ -56,11 +56,13 @@ const mostQueued = 1_000_000
 type enqueueCall struct {
 	entry            EntryID
 	request, subject string
+	chosen
 }
 
 // Enqueue puts a request for a number into the queue, or finds the one that the
 // person has. Calls at the same time go to the store together. Errors: ErrWrongMode,
-// ErrNoEvent, ErrNotOpen, ErrClosed, ErrBlocked, ErrBusy, ErrUnavailable.
+// ErrNoEvent, ErrNotOpen, ErrClosed, ErrBlocked, *NotEligibleError, ErrBusy,
+// ErrUnavailable.
 func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, error) {
 	c := enqueueCall{request: req.RequestID, subject: "-"}
 	if c.request == "" {
@@ -70,7 +72,7 @@ func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, erro
 	if who.fresh && req.RequestID != "" { // a client without cookies that asks again is the same person
 		who.entry = l.entryOf(req.Event, "request\x00"+req.RequestID)
 	}
-	c.entry = who.entry
+	c.entry, c.chosen = who.entry, who.chosen
 	if who.subject != "" {
 		c.subject = base64.RawURLEncoding.EncodeToString([]byte(who.subject))
 	}
@@ -94,9 +96,9 @@ func (l *Line) sendEnqueues(ctx context.Context, event EventID, calls []enqueueC
 	args := make([]any, 0, 1+3*len(calls))
 	args = append(args, mostQueued)
 	for _, c := range calls {
-		args = append(args, string(c.entry), c.request, c.subject)
+		args = append(args, string(c.entry), c.request, c.subject+c.arg())
 	}
-	r, err := l.call(ctx, scriptEnqueue, event, l.keys.numbering(event), args...)
+	r, err := l.call(ctx, scriptEnqueue, event, append(l.keys.numbering(event), l.keys.codes(event)), args...)
 	if err != nil {
 		return nil, err
 	}

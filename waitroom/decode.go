@@ -44,7 +44,6 @@ func (d Duration) String() string {
 
 // later are settings of the contract that this version refuses, and what to do.
 var later = map[string]string{
-	"groups":    "not supported by this version; remove it",
 	"lanes":     "not supported by this version; remove it",
 	"challenge": "not supported by this version; remove it",
 	"fail":      "not supported by this version; it is always closed",
@@ -86,6 +85,9 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	}
 	if len(s.Winners) == 0 {
 		s.Winners = nil
+	}
+	if len(s.Groups) == 0 {
+		s.Groups = nil
 	}
 	if len(s.Tickets.Sections) == 0 {
 		s.Tickets.Sections = nil // "none" is written in one way
@@ -202,6 +204,12 @@ func (d *decoder) value(at string, raw json.RawMessage, v reflect.Value) {
 		return
 	case v.Kind() == reflect.Struct:
 		d.fill(at, d.object(at, raw), v)
+		return
+	case v.Kind() == reflect.Map: // of any values; whoever has it checks them
+		v.SetZero()
+		if err := json.Unmarshal(raw, v.Addr().Interface()); err != nil {
+			d.fault(at, "must be an object")
+		}
 		return
 	case v.Kind() == reflect.Slice:
 		d.slice(at, raw, v)

@@ -52,6 +52,8 @@
 //   - draw: what orders a lobby by lot (package waitroom/draw): its entrants are who
 //     stands in the line when it closes, and their places the first sequences of a new
 //     epoch. Whoever joins meanwhile has a sequence behind those.
+//   - group: some of an event's people, by what their site says of them (claims) or by a
+//     code; its window is when they may join.
 //   - fence: the number of a leadership; it only grows, and scripts refuse an old one.
 //   - feed: an event's stream of departures and changes, which every node follows.
 //   - view: what one node knows of the lines from their feeds, in memory.
@@ -158,4 +160,9 @@
 //     a kind of their own. rate_per_s does not bind there (promise 3 is about rate_per_s,
 //     and the operator said that it is not to count), but those who pass count in the
 //     second after the setting has gone. It admits nobody in a state that does not.
+//  18. Where an event has groups, nobody joins, is issued a token or queues for a number
+//     outside the window of a group that takes them, by the store's clock, in the script
+//     that would let them; whoever has joined keeps the place when the window ends.
+//  19. A code for one person brings in one, whoever else has it, and is spent by joining
+//     alone; the store has none that could be read.
 package waitroom

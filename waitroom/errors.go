@@ -44,6 +44,11 @@ var (
 	ErrExhausted = errors.New("no token is left now")
 	// ErrSoldOut: no token is left, and none comes back.
 	ErrSoldOut = errors.New("no token is left")
+	// ErrNotEligible: it is not this person's window, or no group takes them. It comes
+	// as a *NotEligibleError.
+	ErrNotEligible = errors.New("not eligible")
+	// ErrNoGroup: the event has no group of this name that is chosen by codes.
+	ErrNoGroup = errors.New("no such group")
 	// ErrNotDrawn: the event's order is not drawn, or not yet.
 	ErrNotDrawn = errors.New("order not drawn")
 	// ErrUnavailable: the store did not answer in time, or answered with a fault.
@@ -67,6 +72,31 @@ func (e *ExhaustedError) Error() string {
 
 // Is makes it an ErrExhausted.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+
+// Why somebody is not eligible.
+const (
+	EarlyWindow = "the window of your group opens later"
+	PastWindow  = "the window of your group is over"
+	NoGroup     = "no group of this event takes you"
+	UnknownCode = "the code is not one of this event"
+	UsedCode    = "the code has been used"
+)
+
+// NotEligibleError is ErrNotEligible with why, and with when the person's window
+// opens, where it is to come: the moment and, by the store's clock, the time until then.
+type NotEligibleError struct {
+	Why     string
+	OpensAt time.Time
+	In      time.Duration
+
+	holder EntryID // who has used the code, where it was for one
+}
+
+// Error says why.
+func (e *NotEligibleError) Error() string { return ErrNotEligible.Error() + ": " + e.Why }
+
+// Is makes it an ErrNotEligible.
+func (e *NotEligibleError) Is(target error) bool { return target == ErrNotEligible }
 
 // FieldError says which field of a request or configuration is wrong, and what
 // would be right.

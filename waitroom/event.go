@@ -60,6 +60,10 @@ type Settings struct {
 	// GraceMobile is the grace for phones, whose sockets drop in the pocket. Default 10m.
 	GraceMobile Duration `json:"grace_mobile"`
 
+	// Groups are the people who may join, each in their window. Without any, whoever
+	// comes may, as long as the event takes people.
+	Groups []GroupSettings `json:"groups,omitempty"`
+
 	// Quota is how many tokens an event with mode instant gives out.
 	Quota QuotaSettings `json:"quota"`
 	// Winners are the numbers that win, in mode buffered.

@@ -18,6 +18,9 @@ type IssueRequest struct {
 	Receipt string
 	Subject string
 	Mobile  bool
+	// Groups and Code are as in JoinRequest.
+	Groups []string
+	Code   string
 	// Durable is the event's setting: the answer waits until a replica has it.
 	Durable bool
 }
@@ -51,17 +54,25 @@ type issueKey struct {
 // Issue gives a person a token, or the one that they have: Place.Created is true
 // for the call that gave it out. Calls at the same time go to the store together;
 // each is one round trip. Errors: *ExhaustedError, ErrSoldOut, ErrWrongMode,
-// ErrNoEvent, ErrNotOpen, ErrClosed, ErrBlocked, ErrBusy, ErrUnavailable,
-// ErrNotReplicated. With an ErrUnavailable nobody knows whether a token was given
+// ErrNoEvent, ErrNotOpen, ErrClosed, ErrBlocked, *NotEligibleError, ErrBusy,
+// ErrUnavailable, ErrNotReplicated. With an ErrUnavailable nobody knows whether a token was given
 // out; the Place then has a receipt all the same, with which the same person asks
 // again.
 func (l *Line) Issue(ctx context.Context, req IssueRequest) (Issued, error) {
-	c := l.whoJoins(JoinRequest{Event: req.Event, Receipt: req.Receipt, Subject: req.Subject, Mobile: req.Mobile})
+	c := l.whoJoins(JoinRequest{
+		Event: req.Event, Receipt: req.Receipt, Subject: req.Subject, Mobile: req.Mobile, Groups: req.Groups, Code: req.Code,
+	})
 	r, err := l.issues.do(ctx, issueKey{req.Event, req.Durable}, c)
 	if err != nil {
 		return l.unanswered(req.Event, c), fmt.Errorf("issue in %s: %w", req.Event, err)
 	}
 	got, err := parseIssued(req.Event, c.entry, r)
+	if c.isHolder(err) {
+		if r, err = l.issues.do(ctx, issueKey{req.Event, req.Durable}, c); err != nil {
+			return l.unanswered(req.Event, c), fmt.Errorf("issue in %s: %w", req.Event, err)
+		}
+		got, err = parseIssued(req.Event, c.entry, r)
+	}
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue in %s: %w", req.Event, err)
 	}
@@ -86,7 +97,7 @@ func (l *Line) sendIssues(ctx context.Context, k issueKey, calls []joinCall) ([]
 	for _, c := range calls {
 		args = append(args, c.arg())
 	}
-	more := []string{l.keys.issued(k.event), l.keys.archive(k.event)}
+	more := []string{l.keys.issued(k.event), l.keys.archive(k.event), l.keys.codes(k.event)}
 	call := l.call
 	if k.durable {
 		call = l.callDurable

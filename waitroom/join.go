@@ -19,11 +19,16 @@ type JoinRequest struct {
 	Subject string
 	// Mobile is true for a phone, whose grace is the longer one.
 	Mobile bool
+	// Groups are the event's groups that take this person (Settings.GroupsOf), and Code
+	// is what they say to be of another; both are for events with groups.
+	Groups []string
+	Code   string
 }
 
 // joinCall is one person's part of a join batch.
 type joinCall struct {
 	placeCall
+	chosen
 	fresh bool // the entry's id was made for this call
 }
 
@@ -42,11 +47,11 @@ type placeReply string
 func (c joinCall) arg() string {
 	switch {
 	case !c.fresh:
-		return c.placeCall.arg()
+		return c.placeCall.arg() + c.chosen.arg()
 	case c.mobile:
-		return "F" + string(c.entry)
+		return "F" + string(c.entry) + c.chosen.arg()
 	default:
-		return "f" + string(c.entry)
+		return "f" + string(c.entry) + c.chosen.arg()
 	}
 }
 
@@ -62,14 +67,13 @@ func (c placeCall) arg() string {
 
 // Join gives a person a place at the end of the line, or the place that they have.
 // Calls at the same time go to the store together. Errors: ErrNoEvent, ErrNotOpen,
-// ErrClosed, ErrBlocked, ErrBusy, ErrUnavailable.
+// ErrClosed, ErrBlocked, *NotEligibleError, ErrBusy, ErrUnavailable.
 func (l *Line) Join(ctx context.Context, req JoinRequest) (Place, error) {
 	c := l.whoJoins(req)
-	r, err := l.joins.do(ctx, req.Event, c)
-	if err != nil {
-		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
+	p, err := l.join(ctx, req.Event, c)
+	if c.isHolder(err) {
+		p, err = l.join(ctx, req.Event, c)
 	}
-	p, err := l.place(req.Event, c.placeCall, r)
 	if err != nil {
 		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
 	}
@@ -78,10 +82,32 @@ func (l *Line) Join(ctx context.Context, req JoinRequest) (Place, error) {
 	return p, nil
 }
 
+func (l *Line) join(ctx context.Context, event EventID, c joinCall) (Place, error) {
+	r, err := l.joins.do(ctx, event, c)
+	if err != nil {
+		return Place{}, err
+	}
+	return l.place(event, c.placeCall, r)
+}
+
+// isHolder makes a stranger whose code was for one person that person: who has the
+// code, and nothing else to be known by, may have lost the answer of the first try.
+func (c *joinCall) isHolder(err error) bool {
+	e, ok := errors.AsType[*NotEligibleError](err)
+	if !ok || e.holder == "" || !c.fresh {
+		return false
+	}
+	c.entry, c.fresh = e.holder, false
+	return true
+}
+
 // whoJoins is the entry that a request speaks for: the subject's, the receipt's, or
 // a new one.
 func (l *Line) whoJoins(req JoinRequest) joinCall {
-	c := joinCall{placeCall: placeCall{mobile: req.Mobile, subject: req.Subject}}
+	c := joinCall{placeCall: placeCall{mobile: req.Mobile, subject: req.Subject}, chosen: chosen{groups: req.Groups}}
+	if req.Code != "" {
+		c.code = l.codeHash(req.Event, req.Code)
+	}
 	if req.Subject != "" {
 		c.entry = l.entryOf(req.Event, req.Subject)
 	}
@@ -143,7 +169,7 @@ func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) (
 	for _, c := range calls {
 		args = append(args, c.arg())
 	}
-	r, err := l.call(ctx, scriptJoin, event, nil, args...)
+	r, err := l.call(ctx, scriptJoin, event, []string{l.keys.codes(event)}, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +229,8 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 		return Place{}, ErrNotOpen
 	case "closed":
 		return Place{}, ErrClosed
+	case "x":
+		return Place{}, parseRefused(rest)
 	case "c", "w", "r":
 		seq, lobby := strings.CutSuffix(rest, " l")
 		n, err := numbers(seq)

@@ -41,6 +41,7 @@ func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: w
 func (k keys) log(e EventID) string     { return k.of(e, "log") }     // list: the admission log's leaves, oldest first
 func (k keys) seals(e EventID) string   { return k.of(e, "seals") }   // hash: the log's sealed head, where it begins, its marks
 func (k keys) drawn(e EventID) string   { return k.of(e, "drawn") }   // list: the entrants of a draw, by their leaves
+func (k keys) codes(e EventID) string   { return k.of(e, "codes") }   // hash: hashed code → "group uses holder"
 
 // here is the set of entries whose sockets a node holds.
 func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node) }

@@ -22,6 +22,9 @@ type LimitSettings struct {
 	Booking string `json:"booking"`
 	// Issue is one person's calls for a token. Default 3/10s.
 	Issue string `json:"issue"`
+	// Guesses is wrong codes from one address, in an event with groups. Default 10/1m;
+	// an address that has more has no code looked at for a while.
+	Guesses string `json:"guesses"`
 }
 
 // Defaults fills what is empty with its default.
@@ -31,6 +34,7 @@ func (s LimitSettings) Defaults() LimitSettings {
 	s.Address = cmp.Or(s.Address, "100/1m")
 	s.Booking = cmp.Or(s.Booking, "60/1m")
 	s.Issue = cmp.Or(s.Issue, "3/10s")
+	s.Guesses = cmp.Or(s.Guesses, "10/1m")
 	return s
 }
 
@@ -41,6 +45,7 @@ func (s LimitSettings) faults(d *decoder) {
 		{"limits.address", s.Address},
 		{"limits.booking", s.Booking},
 		{"limits.issue", s.Issue},
+		{"limits.guesses", s.Guesses},
 	} {
 		if _, err := ParseRule(f.rule); err != nil {
 			d.fault(f.field, "%s", err)

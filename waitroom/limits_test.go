@@ -37,11 +37,11 @@ func TestLimitsAreSettings(t *testing.T) {
 	t.Parallel()
 	s, _, err := DecodeSettings([]byte(`{"id":"a"}`))
 	require.NoError(t, err)
-	require.Equal(t, LimitSettings{Person: "60/1m", PersonBurst: "5/1s", Address: "100/1m", Booking: "60/1m", Issue: "3/10s"}, s.Limits)
+	require.Equal(t, LimitSettings{Person: "60/1m", PersonBurst: "5/1s", Address: "100/1m", Booking: "60/1m", Issue: "3/10s", Guesses: "10/1m"}, s.Limits)
 
 	s, _, err = DecodeSettings([]byte(`{"id":"a","limits":{"address":"off","issue":"1/1m"}}`))
 	require.NoError(t, err)
-	require.Equal(t, LimitSettings{Person: "60/1m", PersonBurst: "5/1s", Address: "off", Booking: "60/1m", Issue: "1/1m"}, s.Limits)
+	require.Equal(t, LimitSettings{Person: "60/1m", PersonBurst: "5/1s", Address: "off", Booking: "60/1m", Issue: "1/1m", Guesses: "10/1m"}, s.Limits)
 
 	_, _, err = DecodeSettings([]byte(`{"id":"a","limits":{"person":"lots","person_burst":"0/1s","address":"1/1y","booking":"1","issue":"1/1ms"}}`))
 	invalid, ok := errors.AsType[*InvalidError](err)

@@ -32,6 +32,7 @@ var (
 	scriptAdmit    = script("admit")
 	scriptAway     = script("away")
 	scriptBlock    = script("block")
+	scriptCodes    = script("codes")
 	scriptCreate   = script("create")
 	scriptCredit   = script("credit")
 	scriptDelete   = script("delete")
@@ -87,6 +88,7 @@ const (
 	outcomeAlive     outcome = "alive"
 	outcomeBusy      outcome = "busy"
 	outcomeWrongMode outcome = "wrong_mode"
+	outcomeNoGroup   outcome = "no_group"
 )
 
 // reply is a script's answer: its outcome and the strings behind it.

@@ -133,6 +133,9 @@ const ModeBuffered = "buffered"
 // CloseSoldOut is the on_sold_out of an event that closes when its last piece is paid.
 const CloseSoldOut = "close"
 
+// identityJWT is the identity of an event whose people the site knows already.
+const identityJWT = "jwt"
+
 // OrderDraw is the order of an event whose lobby is ordered by lot.
 const OrderDraw = "draw"
 
@@ -160,7 +163,7 @@ func (s Settings) faults() []FieldError {
 	d.choice("mode", s.Mode, []string{ModeQueue, ModeInstant, ModeBuffered})
 	d.choice("order", s.Order, []string{"fifo", OrderDraw})
 	s.beaconFaults(&d)
-	d.choice("identity", s.Identity, []string{"anonymous", "jwt"})
+	d.choice("identity", s.Identity, []string{"anonymous", identityJWT})
 	d.choice("session", s.Session, []string{"fixed", sessionSliding})
 	d.choice("on_sold_out", s.OnSoldOut, []string{keepSoldOut, CloseSoldOut})
 	if s.OnSoldOut == CloseSoldOut && s.Tickets.Kind == "none" {
@@ -175,6 +178,7 @@ func (s Settings) faults() []FieldError {
 	d.ttl("grace_mobile", s.GraceMobile)
 	s.quotaFaults(&d)
 	d.order(s.LobbyOpensAt, s.OpensAt, s.ClosesAt)
+	s.groupFaults(&d)
 	if s.RedirectURL != "" {
 		u, err := url.Parse(s.RedirectURL)
 		web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil

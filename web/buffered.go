@@ -38,7 +38,7 @@ func (s *Server) enqueue(c echo.Context, ev waitroom.Event, who waitroom.JoinReq
 	ctx := c.Request().Context()
 	n, err := s.deps.Line.Enqueue(ctx, waitroom.EnqueueRequest{JoinRequest: who, RequestID: key})
 	if err != nil {
-		return s.whenOpen(c, ev.ID, err)
+		return s.guessed(c, ev, s.whenOpen(c, ev.ID, err))
 	}
 	s.setCookie(c, placeCookie+string(ev.ID), n.Receipt, placeCookieAge)
 	if ev.AtOnce && n.Seq == 0 {

@@ -25,8 +25,6 @@ var (
 	ErrChallengeRequired = errors.New("challenge required")
 	// ErrChallengeFailed: the challenge's answer is wrong or stale.
 	ErrChallengeFailed = errors.New("challenge failed")
-	// ErrNotEligible: it is not this person's window.
-	ErrNotEligible = errors.New("not eligible")
 
 	errNotFound        = errors.New("no such thing")
 	errMethod          = errors.New("method not allowed")
@@ -58,7 +56,7 @@ var refusals = []refusal{
 	{waitroom.ErrBlocked, http.StatusForbidden, "blocked", "this entry has been blocked", 0},
 	{waitroom.ErrNotOpen, http.StatusForbidden, "not_open", "the event is not open yet", 30 * time.Second},
 	{waitroom.ErrClosed, http.StatusForbidden, "closed", "the event is closed", 0},
-	{ErrNotEligible, http.StatusForbidden, "not_eligible", "it is not your window", 0},
+	{waitroom.ErrNotEligible, http.StatusForbidden, "not_eligible", "it is not your window", 0},
 	{ErrChallengeRequired, http.StatusForbidden, "challenge_required", "a challenge must be solved first", 0},
 	{ErrChallengeFailed, http.StatusForbidden, "challenge_failed", "the challenge was not solved", 0},
 	{ErrRateLimited, http.StatusTooManyRequests, "rate_limited", "too many requests", time.Second},
@@ -83,6 +81,7 @@ var refusals = []refusal{
 	{waitroom.ErrExists, http.StatusConflict, "exists", "an event with this id exists already", 0},
 
 	{waitroom.ErrNoEvent, http.StatusNotFound, "not_found", "no such event", 0},
+	{waitroom.ErrNoGroup, http.StatusNotFound, "not_found", "no such group with codes", 0},
 	{waitroom.ErrNotDrawn, http.StatusNotFound, "not_found", "nothing was drawn here, or not yet", 0},
 	{waitroom.ErrNoEntry, http.StatusNotFound, "not_found", "no such entry", 0},
 	{ticket.ErrNoSeat, http.StatusNotFound, "not_found", "no such seat", 0},
@@ -131,6 +130,8 @@ type problem struct {
 	Errors []waitroom.FieldError `json:"errors,omitempty"`
 	// RetryAfterMS is absent where trying again is of no use.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+	// OpensAt is when the person's window opens, where it is to come.
+	OpensAt *stamp `json:"opens_at,omitempty"`
 	// Credit brings whom the service failed inside once more.
 	Credit string `json:"credit,omitempty"`
 }
@@ -148,6 +149,16 @@ func problemOf(err error) problem {
 	p := problem{
 		Title: http.StatusText(r.status), Status: r.status, Code: r.code, Detail: r.detail,
 		Errors: fields, RetryAfterMS: r.retry.Milliseconds(),
+	}
+	if e, ok := errors.AsType[*waitroom.NotEligibleError](err); ok {
+		const near = 10 * time.Minute // who has longer to wait is told the time alone
+		p.Detail = e.Why
+		if !e.OpensAt.IsZero() {
+			p.OpensAt = new(stamp(e.OpensAt))
+		}
+		if e.In > 0 && e.In <= near {
+			p.RetryAfterMS = e.In.Milliseconds()
+		}
 	}
 	if e, ok := errors.AsType[*creditError](err); ok {
 		p.Credit = e.credit

@@ -83,6 +83,10 @@ func (o *fakeOperations) Revoke(_ context.Context, id waitroom.EventID, jti, _ s
 	return err
 }
 
+func (o *fakeOperations) AddCodes(_ context.Context, req waitroom.CodesRequest) (int, error) {
+	return len(req.Codes), o.err
+}
+
 func (o *fakeOperations) Audit(_ context.Context, _ waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error) {
 	return []waitroom.AuditRecord{{ID: "1-0", At: testNow, By: byOperator, What: "patch", Before: after, After: string(rune('0' + limit%10))}}, o.err
 }

@@ -29,6 +29,7 @@ type eventBody struct {
 	LobbyOpensAt *stamp           `json:"lobby_opens_at,omitempty"`
 	OpensAt      *stamp           `json:"opens_at,omitempty"`
 	ClosesAt     *stamp           `json:"closes_at,omitempty"`
+	Groups       []groupBody      `json:"groups,omitempty"`
 	Waiting      int64            `json:"waiting"`
 	RatePerS     float64          `json:"rate_per_s"`
 	PassThrough  bool             `json:"pass_through,omitempty"`
@@ -58,7 +59,7 @@ func (s *Server) event(c echo.Context) error {
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
+		Groups: groupsOf(ev.Settings), Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
@@ -133,14 +134,20 @@ func (s *Server) join(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := optional(c); err != nil {
-		return err
-	}
-	req, err := s.joinRequest(c.Request(), id)
+	code, err := codeBody(c)
 	if err != nil {
 		return err
 	}
-	switch ev, err := s.deps.View.Event(c.Request().Context(), id); {
+	req, err := s.joinRequest(c.Request(), id)
+	if err == nil {
+		err = s.mayGuess(c, id, code)
+	}
+	if err != nil {
+		return err
+	}
+	req.Code = code
+	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	switch {
 	case err != nil: // the store's own answer follows
 	case ev.Mode == waitroom.ModeInstant:
 		return waitroom.ErrWrongMode
@@ -149,7 +156,7 @@ func (s *Server) join(c echo.Context) error {
 	}
 	place, err := s.deps.Line.Join(c.Request().Context(), req)
 	if err != nil {
-		return s.whenOpen(c, id, err)
+		return s.guessed(c, ev, s.whenOpen(c, id, err))
 	}
 	s.setCookie(c, placeCookie+string(id), place.Receipt, placeCookieAge)
 	status := http.StatusOK
@@ -168,9 +175,9 @@ func (s *Server) join(c echo.Context) error {
 // as good as none: its holder joins anew.
 func (s *Server) joinRequest(r *http.Request, id waitroom.EventID) (waitroom.JoinRequest, error) {
 	req := waitroom.JoinRequest{Event: id, Mobile: isPhone(r)}
-	subject, err := s.subject(r, id)
-	if err != nil || subject != "" {
-		req.Subject = subject
+	var err error
+	req.Subject, req.Groups, err = s.known(r, id)
+	if err != nil || req.Subject != "" {
 		return req, err
 	}
 	req.Receipt = cookie(r, placeCookie+string(id))

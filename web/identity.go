@@ -12,14 +12,20 @@ const identityJWT = "jwt"
 // subject is the site's own name for the caller, of an event with identity jwt;
 // "" for an event whose people are anonymous.
 func (s *Server) subject(r *http.Request, event waitroom.EventID) (string, error) {
+	subject, _, err := s.known(r, event)
+	return subject, err
+}
+
+// known is subject with the groups of the event that take the caller.
+func (s *Server) known(r *http.Request, event waitroom.EventID) (subject string, groups []string, err error) {
 	ev, err := s.deps.View.Event(r.Context(), event)
 	if err != nil || ev.Identity != identityJWT {
-		return "", err
+		return "", ev.GroupsOf(nil), err
 	}
 	token := bearer(r)
 	if token == "" {
-		return "", waitroom.ErrTokenRequired
+		return "", nil, waitroom.ErrTokenRequired
 	}
 	person, err := s.identity.Read(r.Context(), token)
-	return person.Subject, err
+	return person.Subject, ev.GroupsOf(person.Claims), err
 }

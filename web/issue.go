@@ -31,7 +31,8 @@ func (s *Server) issue(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := optional(c); err != nil {
+	code, err := codeBody(c)
+	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
@@ -46,14 +47,17 @@ func (s *Server) issue(c echo.Context) error {
 	if ev.Mode != waitroom.ModeInstant {
 		return waitroom.ErrWrongMode
 	}
+	if err := s.mayGuess(c, id, code); err != nil {
+		return err
+	}
 	got, err := s.deps.Line.Issue(ctx, waitroom.IssueRequest{
-		Event: id, Receipt: who.Receipt, Subject: who.Subject, Mobile: who.Mobile, Durable: ev.Durable,
+		Event: id, Receipt: who.Receipt, Subject: who.Subject, Mobile: who.Mobile, Groups: who.Groups, Code: code, Durable: ev.Durable,
 	})
 	if got.Receipt != "" { // also without an answer: it makes the next try the same person's
 		s.setCookie(c, placeCookie+string(id), got.Receipt, placeCookieAge)
 	}
 	if err != nil {
-		return askAgainLater(ev, err)
+		return s.guessed(c, ev, askAgainLater(ev, err))
 	}
 	return s.writeIssued(c, ev, got)
 }

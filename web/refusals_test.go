@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 			joinFails(waitroom.ErrNotOpen)(r)
 		}, status: 403, code: "not_open", retry: "90"},
 		"closed":       {call: joining, set: joinFails(waitroom.ErrClosed), status: 403, code: "closed"},
-		"not eligible": {call: joining, set: joinFails(ErrNotEligible), status: 403, code: "not_eligible"},
+		"not eligible": {call: joining, set: joinFails(waitroom.ErrNotEligible), status: 403, code: "not_eligible"},
 		"blocked":      {call: joining, set: joinFails(waitroom.ErrBlocked), status: 403, code: "blocked"},
 		"exhausted":    {call: joining, set: joinFails(waitroom.ErrExhausted), status: 409, code: "exhausted", retry: "5"},
 

@@ -83,6 +83,7 @@ func (s *Server) routes(e *echo.Echo) {
 	e.POST("/v1/ops/events/:event/admit", s.opsAdmit, s.operator)
 	e.POST("/v1/ops/events/:event/block", s.opsBlock, s.operator)
 	e.POST("/v1/ops/events/:event/revoke", s.opsRevoke, s.operator)
+	e.POST("/v1/ops/events/:event/codes", s.opsCodes, s.operator)
 	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
 	if s.deps.Tickets != nil {
 		get(routeSheet, s.opsExport, s.operator)

@@ -30,6 +30,7 @@ type Server struct {
 	seats   seatCache
 	limits  limitRules
 	drawn   drawCache
+	guesses guesses
 	// warmed is when a seat map was last read only to count what is left, in ns.
 	warmed atomic.Int64
 	// away bounds the log while a store is away and thousands are refused.
@@ -58,7 +59,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, deps: deps, log: deps.Log.Named("web"), rules: rules, metrics: m, identity: verifier}
+	s := &Server{cfg: cfg, deps: deps, log: deps.Log.Named("web"), rules: rules, metrics: m, identity: verifier, guesses: newGuesses()}
 	s.away.Interval = time.Second
 	if s.pages, err = loadPages(deps.Pages); err != nil {
 		return nil, err

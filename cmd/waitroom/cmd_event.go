@@ -33,7 +33,7 @@ func newEventCommand() *cobra.Command {
 	cmd.PersistentFlags().Lookup("operator-token").DefValue = "" // never printed by --help
 	cmd.AddCommand(
 		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventPassThroughCommand(client), eventAuditCommand(client), eventReplayCommand(client),
-		eventImportCommand(client), eventExportCommand(client),
+		eventImportCommand(client), eventExportCommand(client), eventCodesCommand(client),
 		eventSeatsCommand(client, "block", "Hold free seats back from the sale"), eventSeatsCommand(client, "release", "Put seats that were held back on sale"),
 		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
 		eventStateCommand(client, "pause", "Let nobody in; joining goes on", waitroom.Paused),

@@ -95,7 +95,7 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 	return planned, errors.Join(faults...)
 }
 
-// resolve writes the times of an event and of its items that are said from the start
+// resolve writes the times of an event, its groups and its items that are said from the start
 // on as moments. An item of another form is left to the decoder.
 func resolve(event any, now time.Time) error {
 	fields, ok := event.(map[string]any)
@@ -103,6 +103,12 @@ func resolve(event any, now time.Time) error {
 		return nil
 	}
 	faults := []error{moments(fields, now, "", "lobby_opens", "opens", "closes")}
+	groups, _ := fields["groups"].([]any)
+	for i, group := range groups {
+		if group, ok := group.(map[string]any); ok {
+			faults = append(faults, moments(group, now, fmt.Sprintf("groups[%d].", i), "opens", "closes"))
+		}
+	}
 	tickets, _ := fields["tickets"].(map[string]any)
 	items, _ := tickets["items"].([]any)
 	for i, item := range items {

@@ -160,13 +160,14 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase')
+    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
     opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]),
     grace = tonumber(m[10]), grace_mobile = tonumber(m[11]), dead = tonumber(m[12]), identity = m[13],
     mode = m[15] or 'queue', -- an event that was stored before has none
+    groups = m[17] and m[17] ~= '' and m[17], -- as groups.go writes them; false for an event without
     drawn = m[16], -- undrawn, listing, waiting, placing, done; false where the order is another
   }
   E.now = tonumber(m[14] or clock() + tonumber(m[9] or '0'))
@@ -362,4 +363,60 @@ local function known(entry, receipt, mobile, subject)
   if subject ~= '' then call('HSET', SUBS, entry, subject) end
   note('r', entry .. ' ' .. int(receipt))
   return stands('r', receipt)
+end
+
+-- eligible says whether somebody may join now: false if so, else the answer that says
+-- why not. chosen is what groups.go adds to a person: the groups that take them, with
+-- commas, and a hashed code ("-" for nothing), or ''; codes is the key of the codes.
+-- Whoever joins by a code spends it then. The answers:
+--   "x wait opens now" (ms)  "x over"  "x none" no group takes them
+--   "x code" is unknown  "x used holder" (of a code for one: whom it has brought in)
+local windows
+local spending -- the code by which whom eligible let pass last joins, or false
+local function eligible(chosen, codes, entry)
+  spending = false
+  if not E.groups then return false end
+  if not windows then
+    windows = {}
+    for name, opens, closes in string.gmatch(E.groups, '(%S+) (%d+) (%d+);') do
+      windows[name] = {opens = tonumber(opens), closes = tonumber(closes)}
+    end
+  end
+  local soonest, over
+  local function open(name)
+    local w = windows[name]
+    if not w then return false end
+    if w.opens > E.now then
+      if not soonest or w.opens < soonest then soonest = w.opens end
+      return false
+    end
+    if w.closes == 0 or w.closes > E.now then return true end
+    over = true
+    return false
+  end
+  local names, code = string.match(chosen, '(%S+) (%S+)$')
+  if code and code ~= '-' then
+    local group, left, holder = string.match(call('HGET', codes, code) or '', '^(%S+) (%S+) ?(%S*)$')
+    if not group then return 'x code' end
+    if open(group) then
+      if left == '0' and holder ~= entry then return holder == '-' and 'x used' or 'x used ' .. holder end
+      spending = code
+      return false
+    end
+  end
+  for name in string.gmatch(names or '', '[^,]+') do
+    if open(name) then return false end
+  end
+  if soonest then return 'x wait ' .. int(soonest) .. ' ' .. int(E.now) end
+  return over and 'x over' or 'x none'
+end
+
+-- spend uses up the code by which somebody joins, if it has an end. A code for one
+-- names who it brought in; one for several has no holder.
+local function spend(codes, entry)
+  if not spending then return end
+  local group, left, shared = string.match(call('HGET', codes, spending), '^(%S+) (%S+) ?(%S*)$')
+  if left == '*' or left == '0' then return end
+  left = tonumber(left) - 1
+  call('HSET', codes, spending, group .. ' ' .. int(left) .. ' ' .. (left == 0 and shared == '' and entry or '-'))
 end

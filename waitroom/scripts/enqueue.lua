@@ -1,12 +1,12 @@
 -- enqueue: people ask for a number of an event in mode buffered. They are numbered
 -- later, in the order of this queue.
--- KEYS: as common.lua says, then 15 asks, 16 queue, 17 numbers (keys.go says what each is)
+-- KEYS: as common.lua says, then 15 asks, 16 queue, 17 numbers, 18 codes (keys.go says what each is)
 -- ARGV: 1 the most that may wait; then three for each: entry, request id, subject
---   (base64url, or "-")
+--   (base64url, or "-"), perhaps with what common.lua's eligible takes behind it
 -- Reply: {"ok", answer, …}, one for each, in order:
 --   "q request"               waits to be numbered
 --   "n request seq winner"    has its number
---   "not_open", "closed", "b", "full"
+--   "not_open", "closed", "b", "full", "x …" as common.lua's eligible says
 --   {"wrong_mode"}, {"no_event"}
 -- Sent again: whoever waits already waits once.
 if not load() then return {'no_event'} end
@@ -26,7 +26,8 @@ local reply = {'ok'}
 for i = 2, #ARGV, 3 do
   local entry, request, subject = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local asked = call('HGET', ASKS, entry)
-  local answer
+  local answer, chosen
+  subject, chosen = string.match(subject, '^(%S+)(.*)$')
   if call('SISMEMBER', BLOCKED, entry) == 1 then
     answer = 'b'
   elseif asked then
@@ -36,9 +37,9 @@ for i = 2, #ARGV, 3 do
     answer = refusal
   else
     waiting = waiting or call('XLEN', QUEUE)
-    if waiting >= most then
-      answer = 'full'
-    else
+    answer = eligible(chosen, KEYS[18], entry) or waiting >= most and 'full'
+    if not answer then
+      spend(KEYS[18], entry)
       waiting = waiting + 1
       call('XADD', QUEUE, '*', 'e', entry, 'r', request, 's', subject)
       call('HSET', ASKS, entry, request)

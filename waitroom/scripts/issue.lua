@@ -1,6 +1,6 @@
 -- issue: people ask for a token of an event in mode instant, and have an answer
 -- at once. A token is a grant, given without a line.
--- KEYS: as common.lua says, then 15 issued, 16 archive (keys.go says what each is)
+-- KEYS: as common.lua says, then 15 issued, 16 archive, 17 codes (keys.go says what each is)
 -- ARGV: 1 what the jtis begin with, never used before  2 the highest sequence that the
 --   caller was ever given  3 the most of archive that may wait; then one for each who
 --   asks, as join.lua's "f", "F", "k" and "K"
@@ -11,7 +11,7 @@
 --   "exhausted ms"     none is left, but one may come back in so long
 --   "sold_out"         none is left, and none comes back
 --   "behind"           archive is full: nothing is given out that could not be kept
---   "b", "not_open", "closed"
+--   "b", "not_open", "closed", "x …" as common.lua's eligible says
 --   {"wrong_mode"}, {"no_event"}
 -- Sent again: whoever was issued a token by this call is told so again.
 if not load() then return {'no_event'} end
@@ -59,7 +59,11 @@ local people, entries = {}, {}
 for i = 4, #ARGV do
   local kind, entry = string.sub(ARGV[i], 1, 1), string.sub(ARGV[i], 2)
   local p = {made = kind == 'f' or kind == 'F', mobile = kind == 'F' or kind == 'K', entry = entry, subject = ''}
-  if not p.made then p.entry, p.subject = string.match(entry, '^(%S+) %d+ (%S*)$') end
+  if p.made then
+    p.entry, p.chosen = string.match(entry, '^(%S+)(.*)$')
+  else
+    p.entry, p.subject, p.chosen = string.match(entry, '^(%S+) %d+ (%S*)(.*)$')
+  end
   people[#people + 1], entries[#entries + 1] = p, p.entry
 end
 local had = call('HMGET', ISSUED, unpack(entries))
@@ -89,10 +93,13 @@ for i, p in ipairs(people) do
   answer = answer or refusal
   if not answer and taken[p.entry] then
     answer = -taken[p.entry] -- the same person stands in this batch twice
-  elseif not answer then
+  end
+  answer = answer or eligible(p.chosen, KEYS[17], p.entry)
+  if not answer then
     if not free then free = left() end
     if free > 0 then
       free = free - 1
+      spend(KEYS[17], p.entry)
       if not seq then
         E.seq = E.seq + 1
         seq = int(E.seq)

@@ -1,12 +1,14 @@
 -- join: a batch of people joins the line. Whoever has a place keeps it.
--- KEYS: as common.lua says.
+-- KEYS: as common.lua says, then 15 codes
 -- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it; then one for each join:
 --   "f" .. entry   the id was made for this call ("F": for a phone)
 --   "k" .. entry .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
 --     0: none) or a subject (base64url, or empty) ("K": on a phone)
+--   either with " " .. groups .. " " .. code behind it, as common.lua's eligible takes them
 -- Reply: {"ok", answer, …}, one answer a join, in order:
 --   "c seq"      a new place at the end ("c seq l": in the lobby of a draw)
 --   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says
+--   "x …": as common.lua's eligible says
 --   "not_open" or "closed": the event's state takes nobody
 --   {"no_event"}
 -- Sent again: an entry that has a place gets the same one.
@@ -34,16 +36,21 @@ local began, n = E.seq, 0
 for i = 2, #ARGV do
   local kind, entry = string.sub(ARGV[i], 1, 1), string.sub(ARGV[i], 2)
   local made, mobile = kind == 'f' or kind == 'F', kind == 'F' or kind == 'K'
-  local receipt, subject, answer = '0', '', nil
-  if not made then entry, receipt, subject = string.match(entry, '^(%S+) (%d+) (%S*)$') end
+  local receipt, subject, chosen, answer = '0', '', '', nil
+  if not made then
+    entry, receipt, subject, chosen = string.match(entry, '^(%S+) (%d+) (%S*)(.*)$')
+  elseif E.groups then
+    entry, chosen = string.match(entry, '^(%S+)(.*)$')
+  end
   if not made or again_here(entry) then
     made = false
     answer = known(entry, tonumber(receipt), mobile, subject)
     local word = string.sub(answer, 1, 1)
     if word == '-' or word == 'e' then answer = nil end
   end
-  if not answer and refusal then answer = refusal end
+  answer = answer or refusal or eligible(chosen, KEYS[15], entry)
   if not answer then
+    spend(KEYS[15], entry)
     E.seq = E.seq + 1
     local seq, grace = int(E.seq), grace_end(mobile)
     if made then

@@ -26,6 +26,9 @@
 //	unknown      address                address    address
 //	cleared      none                   none       none
 //
+// A code that was none charges guesses, and that alone, by the address of whoever gave
+// it, known or not.
+//
 // A person is counted as a person, wherever they come from: three hundred people in
 // one office have one address and three hundred places, and the address stands only
 // for those who have none yet. A flood of strangers from that office therefore

@@ -53,7 +53,7 @@ func newMetrics(reg prometheus.Registerer, m *memory) (*metrics, error) {
 
 func (m *metrics) count(call Call, v Verdict, by decider) {
 	switch call {
-	case Join, Poll, Booking, Issue, Browse:
+	case Join, Poll, Booking, Issue, Guess, Browse:
 	default:
 		call = Browse
 	}

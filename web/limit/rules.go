@@ -16,6 +16,7 @@ const (
 	Poll    Call = "poll"    // asks how the place is, also by opening a socket
 	Booking Call = "booking" // reserves, pays, asks about it, gives back
 	Issue   Call = "issue"   // takes a token in mode instant
+	Guess   Call = "guess"   // has given a code that is none
 	Browse  Call = "browse"  // everything else
 )
 
@@ -51,12 +52,13 @@ const (
 	WhichAddress     = "address"
 	WhichBooking     = "booking"
 	WhichIssue       = "issue"
+	WhichGuesses     = "guesses"
 	WhichAway        = "away" // the cap of one process while the store is away
 )
 
 // Rules are an event's limits, read. A zero Rule is no limit.
 type Rules struct {
-	Person, PersonBurst, Address, Booking, Issue waitroom.Rule
+	Person, PersonBurst, Address, Booking, Issue, Guesses waitroom.Rule
 }
 
 // ParseRules reads an event's settings; what is empty there has its default. The
@@ -74,6 +76,7 @@ func ParseRules(s waitroom.LimitSettings) (Rules, error) {
 		{WhichAddress, s.Address, &r.Address},
 		{WhichBooking, s.Booking, &r.Booking},
 		{WhichIssue, s.Issue, &r.Issue},
+		{WhichGuesses, s.Guesses, &r.Guesses},
 	} {
 		var err error
 		if *f.rule, err = waitroom.ParseRule(f.text); err != nil {
@@ -109,9 +112,13 @@ func plan(r Request, rules Rules) []charge {
 		}
 		b := bucket{event: r.Event, which: which, person: r.Person}
 		if r.Person == "" {
-			b.addr = household(r.Addr)
+			b.addr = Household(r.Addr)
 		}
 		charges = append(charges, charge{b, rule})
+	}
+	if r.Call == Guess {
+		add(WhichGuesses, rules.Guesses)
+		return charges
 	}
 	if r.Person == "" {
 		if !r.Cleared {
@@ -124,7 +131,7 @@ func plan(r Request, rules Rules) []charge {
 		add(WhichBooking, rules.Booking)
 	case Issue:
 		add(WhichIssue, rules.Issue)
-	case Join, Poll, Browse:
+	case Join, Poll, Browse, Guess:
 		fallthrough
 	default:
 		add(WhichPerson, rules.Person)
@@ -133,8 +140,8 @@ func plan(r Request, rules Rules) []charge {
 	return charges
 }
 
-// household is the address that stands for all that one subscriber has.
-func household(a netip.Addr) netip.Addr {
+// Household is the address that stands for all that one subscriber has.
+func Household(a netip.Addr) netip.Addr {
 	const subscriber = 64
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {

@@ -17,7 +17,7 @@ func TestParseRules(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Rules{
 		Person: per(60, time.Minute), PersonBurst: per(5, time.Second),
-		Booking: per(7, 90*time.Second), Issue: per(3, 10*time.Second),
+		Booking: per(7, 90*time.Second), Issue: per(3, 10*time.Second), Guesses: per(10, time.Minute),
 	}, r)
 
 	_, err = ParseRules(waitroom.LimitSettings{Person: "x", Issue: "0/1s"})
@@ -55,9 +55,9 @@ func TestHousehold(t *testing.T) {
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2::": "2001:db8:1:2::", "2001:db8:1:3::1": "2001:db8:1:3::",
 		"fe80::1%eth0": "fe80::",
 	} {
-		require.Equal(t, netip.MustParseAddr(want), household(netip.MustParseAddr(in)), in)
+		require.Equal(t, netip.MustParseAddr(want), Household(netip.MustParseAddr(in)), in)
 	}
-	require.Equal(t, netip.Addr{}, household(netip.Addr{}))
+	require.Equal(t, netip.Addr{}, Household(netip.Addr{}))
 }
 
 func TestWorstWaitCounts(t *testing.T) {
