@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -216,6 +217,34 @@ func (v *View) Enter(ctx context.Context, event EventID, p Pass) (Grant, error) 
 	})
 	g, _ := asked.(Grant)
 	return g, err
+}
+
+// checkAtOnce is how many of a Check that memory does not know are asked about at a time.
+const checkAtOnce = 32
+
+// Check is Enter for many at once, by their jtis: the same grants are asked about
+// again and again by a gate that keeps its verdicts fresh. The errors are in the order
+// of the jtis.
+func (v *View) Check(ctx context.Context, event EventID, jtis []string) []error {
+	errs := make([]error, len(jtis))
+	f := v.follower(event)
+	now := time.Now()
+	var asking errgroup.Group
+	asking.SetLimit(checkAtOnce)
+	for i, jti := range jtis {
+		if f != nil {
+			if _, ok, err := f.verdict(jti, now); ok {
+				errs[i] = err
+				continue
+			}
+		}
+		asking.Go(func() error {
+			_, errs[i] = v.Enter(ctx, event, Pass{Event: event, JTI: jti})
+			return nil
+		})
+	}
+	_ = asking.Wait()
+	return errs
 }
 
 // verdict answers from memory; not ok where only the store can tell.

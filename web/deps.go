@@ -52,6 +52,7 @@ type Operations interface {
 // about whoever they do not know.
 type View interface {
 	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)
+	Check(ctx context.Context, event waitroom.EventID, jtis []string) []error
 	Place(ctx context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error)
 	PlaceOf(ctx context.Context, event waitroom.EventID, subject string) (waitroom.Place, error)
 	Shown(event waitroom.EventID, entry waitroom.EntryID, seq waitroom.Seq, position int64) int64

@@ -136,3 +136,17 @@ func TestEnterKeepsTheTokenOnTheSitesHost(t *testing.T) {
 	require.Equal(t, "forbidden", problemIn(t, w).Code, "nobody else's page may set the cookie")
 	require.Empty(t, w.Result().Cookies())
 }
+
+// A gate of the site's own has many verdicts confirmed in one question.
+func TestCheckTellsWhoPassesNoLonger(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.line.enter = func(p waitroom.Pass) (waitroom.Grant, error) {
+		return annsGrant(p.Event), map[string]error{
+			"b": waitroom.ErrRevoked, "c": waitroom.ErrNoEntry, "d": waitroom.ErrUnavailable, "e": waitroom.ErrTokenExpired,
+		}[p.JTI]
+	}
+	w := r.do(t, loading.by("POST").at("/v1/events/demo/sessions/check").saying(`{"jtis":["a","b","c","d","e"]}`))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"refused":{"b":"token_revoked","c":"token_expired","d":"unavailable","e":"token_expired"}}`, w.Body.String())
+}

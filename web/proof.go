@@ -112,10 +112,15 @@ func (s *Server) inside(c echo.Context, event waitroom.EventID, by entering) (wa
 		return waitroom.Pass{}, waitroom.Grant{}, err
 	}
 	grant, err := by.Enter(c.Request().Context(), event, pass)
-	if errors.Is(err, waitroom.ErrNoEntry) { // the session is over, and so is the token
-		err = fmt.Errorf("%w: %w", waitroom.ErrTokenExpired, err)
+	return pass, grant, over(err)
+}
+
+// over makes of a session that is no more a token whose time is over.
+func over(err error) error {
+	if errors.Is(err, waitroom.ErrNoEntry) {
+		return fmt.Errorf("%w: %w", waitroom.ErrTokenExpired, err)
 	}
-	return pass, grant, err
+	return err
 }
 
 // foreign makes a place token of another event what the fan's calls say of it:

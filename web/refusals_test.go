@@ -150,6 +150,10 @@ func TestRefusals(t *testing.T) {
 		"use what was used": {call: loading.by("POST").at("/v1/events/demo/sessions/j/use").saying(""), set: func(r *rig) {
 			r.line.use = func(string, string) error { return fmt.Errorf("use: %w", waitroom.ErrUsed) }
 		}, status: 409, code: "token_used"},
+		"check of nobody":         {call: loading.by("POST").at("/v1/events/demo/sessions/check").saying(`{"jtis":[]}`), status: 422, code: "invalid", field: "jtis"},
+		"check of what is no id":  {call: loading.by("POST").at("/v1/events/demo/sessions/check").saying(`{"jtis":["a b"]}`), status: 422, code: "invalid", field: "jtis"},
+		"check in no event":       {call: loading.by("POST").at("/v1/events/nope/sessions/check").saying(`{"jtis":["a"]}`), status: 404, code: "not_found"},
+		"check by a stranger":     {call: loading.by("POST").at("/v1/events/demo/sessions/check").saying(`{"jtis":["a"]}`).with("Authorization", "Bearer x"), status: 401, code: "token_invalid"},
 		"use with a long key":     {call: loading.by("POST").at("/v1/events/demo/sessions/j/use").saying("").with("Idempotency-Key", strings.Repeat("k", 256)), status: 422, code: "invalid", field: "Idempotency-Key"},
 		"complete what never was": {call: loading.by("POST").at("/v1/events/demo/sessions/j/complete").saying(""), set: func(r *rig) { r.line.complete = func(string) error { return waitroom.ErrNoEntry } }, status: 404, code: "not_found"},
 		"ops on no event":         {call: ops.at("/v1/ops/events/nope"), status: 404, code: "not_found"},

@@ -55,6 +55,7 @@ func (s *Server) routes(e *echo.Echo) {
 	for _, path := range []string{routeGate, routeGateRest} {
 		e.Any(path, s.gate)
 	}
+	e.POST("/v1/events/:event/sessions/check", s.check, s.site)
 	e.POST("/v1/events/:event/sessions/:jti/complete", s.complete, s.site)
 	e.POST("/v1/events/:event/sessions/:jti/use", s.use, s.site)
 	e.PUT("/v1/events/:event/load", s.report, s.site)

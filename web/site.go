@@ -52,6 +52,44 @@ func (s *Server) use(c echo.Context) error {
 	return noContent(c)
 }
 
+// mostChecked bounds one question about sessions.
+const mostChecked = 1000
+
+// check is the question of a gate on the site's side that keeps its verdicts: which
+// of these people, all of whom have come by since it last asked, pass no longer?
+func (s *Server) check(c echo.Context) error {
+	id, err := eventID(c)
+	if err != nil {
+		return err
+	}
+	var jtis []string
+	if err := required(c, field{"jtis", &jtis, "an array of strings"}); err != nil {
+		return err
+	}
+	if len(jtis) == 0 || len(jtis) > mostChecked || !allNames(jtis) {
+		return wrongField("jtis", "must be 1 to 1000 ids of entry tokens")
+	}
+	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+		return err
+	}
+	refused := make(map[string]string)
+	for i, err := range s.deps.View.Check(c.Request().Context(), id, jtis) {
+		if err != nil {
+			refused[jtis[i]] = problemOf(over(err)).Code
+		}
+	}
+	return c.JSON(http.StatusOK, map[string]any{"refused": refused})
+}
+
+func allNames(ids []string) bool {
+	for _, id := range ids {
+		if !isName(id) {
+			return false
+		}
+	}
+	return true
+}
+
 // report takes the site's own load. A usage that cannot be one is refused; the
 // line then goes by the last good one until that is stale.
 func (s *Server) report(c echo.Context) error {

@@ -248,7 +248,7 @@ func webNode(ctx context.Context, g *errgroup.Group, spec nodeSpec, rdb *redis.C
 		deps.Line, deps.View, deps.Hub = three, three, noSockets{}
 	}
 	//nolint:contextcheck // each request brings its own
-	server, err := web.New(web.Config{PublicURL: url, OperatorToken: "bench-operator"}, deps)
+	server, err := web.New(web.Config{PublicURL: url, OperatorToken: "bench-operator", SiteKey: benchSite}, deps)
 	if err != nil {
 		return err
 	}

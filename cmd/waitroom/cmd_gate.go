@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waitroom-dev/waitroom/cmd/waitroom/gate"
 	"github.com/waitroom-dev/waitroom/web/guard"
@@ -43,7 +44,7 @@ func newGateCommand() *cobra.Command {
 	flags.StringVar(&f.rules, "rules", "", "YAML `FILE` of rules: what passes, waits, spends, is refused")
 	flags.DurationVar(&f.guard.Fresh, "fresh", time.Second, "how long a verdict holds: a revocation is felt within it")
 	flags.BoolVar(&f.guard.Open, "fail-open", false, "let holders of signed tokens pass while the waiting room is away")
-	flags.StringVar(&f.guard.SiteKey, "site-key", os.Getenv("WAITROOM_SITE_KEY"), "the site's `KEY`, for rules that spend (or WAITROOM_SITE_KEY)")
+	flags.StringVar(&f.guard.SiteKey, "site-key", os.Getenv("WAITROOM_SITE_KEY"), "the site's `KEY`, for rules that spend and for verdicts confirmed a thousand at a time (or WAITROOM_SITE_KEY)")
 	flags.Lookup("site-key").DefValue = "" // never printed by --help
 	flags.StringSliceVar(&f.proxies, "proxies", nil, "`NETWORKS` of proxies whose X-Forwarded-For is believed")
 	flags.StringVar(&f.format, "log-format", "console", "`json|console`")
@@ -73,5 +74,8 @@ func runGate(cmd *cobra.Command, f gateFlags) error {
 	if err != nil {
 		return usage(err)
 	}
-	return serveHandler(cmd.Context(), log, f.addr, handler)
+	group, ctx := errgroup.WithContext(cmd.Context())
+	group.Go(func() error { return handler.Run(ctx) })
+	group.Go(func() error { return serveHandler(ctx, log, f.addr, handler) })
+	return group.Wait()
 }

@@ -20,6 +20,12 @@
 //     been revoked. It is asked once and the answer kept for Config.Fresh (1 s), so
 //     that a revocation is felt within that time.
 //
+// Where the site's own program runs Guard.Run (it needs the site key), the verdicts of
+// whoever comes by are confirmed together, a thousand people in one question, four
+// times in Config.Fresh, and no request waits for one but a person's first.
+//
+//	go g.Run(ctx) // or in your errgroup: it returns when ctx ends
+//
 // The handler finds who it is with FromContext.
 //
 // # Who does not

@@ -27,7 +27,7 @@ type Config struct {
 	// Spends says which requests use the token up: each token passes such a route
 	// once. Default: none.
 	Spends func(*http.Request) bool
-	// SiteKey is the service's key of this site; Spends needs it.
+	// SiteKey is the service's key of this site; Spends and Run need it.
 	SiteKey string
 	// Open lets signed holders pass while the service is away; see the package.
 	Open bool
@@ -135,11 +135,11 @@ func (g *Guard) Check(r *http.Request) (Person, error) {
 
 // holder is whose token it is, if it is good now.
 func (g *Guard) holder(ctx context.Context, token string) (Person, error) {
-	c, err := g.keys.read(ctx, token)
+	id, c, err := g.keys.read(ctx, token)
 	if err != nil {
 		return Person{}, err
 	}
-	return g.verdicts.of(ctx, token, c)
+	return g.verdicts.of(ctx, token, id, c)
 }
 
 // tokensOf are the tokens to look at, in order. The header wins, also when it is

@@ -36,7 +36,7 @@ type keys struct {
 	cfg    Config
 	parser *jwt.Parser
 	known  *jwks.Keys
-	good   *lru.Cache[sum, claims]        // signed, and of this issuer and event
+	good   *lru.Cache[sum, *claims]       // signed, and of this issuer and event
 	bad    *lru.Cache[sum, *RefusedError] // will not become good
 }
 
@@ -47,50 +47,50 @@ func newKeys(cfg Config) *keys {
 		// A session may outlive the token's exp: the time is the verdict's to judge.
 		jwt.WithoutClaimsValidation(),
 	)}
-	k.good, _ = lru.New[sum, claims](remembered) // fails for a size below one only
+	k.good, _ = lru.New[sum, *claims](remembered) // fails for a size below one only
 	k.bad, _ = lru.New[sum, *RefusedError](remembered)
 	return k
 }
 
-// read gives what a token says if the service signed it for this event.
-func (k *keys) read(ctx context.Context, token string) (claims, error) {
+// read gives what a token says, and its sum, if the service signed it for this event.
+func (k *keys) read(ctx context.Context, token string) (sum, *claims, error) {
 	if token == "" || len(token) > longestToken || strings.ContainsAny(token, "\r\n") {
-		return claims{}, refusals["token_invalid"]
+		return sum{}, nil, refusals["token_invalid"]
 	}
 	id := sha256.Sum256([]byte(token))
 	if c, ok := k.good.Get(id); ok {
-		return c, k.timely(c)
+		return id, c, k.timely(c)
 	}
 	if r, ok := k.bad.Get(id); ok {
-		return claims{}, r
+		return sum{}, nil, r
 	}
 	key, err := k.known.Known(ctx)
 	if err != nil {
-		return claims{}, fmt.Errorf("%w: %w", refusals["unavailable"], err)
+		return sum{}, nil, fmt.Errorf("%w: %w", refusals["unavailable"], err)
 	}
-	var c claims
+	c := &claims{}
 	unknown := false
-	_, err = k.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
+	_, err = k.parser.ParseWithClaims(token, c, func(t *jwt.Token) (any, error) {
 		found, err := key(t)
 		unknown = err != nil
 		return found, err
 	})
 	switch {
 	case err != nil && unknown: // perhaps a key that is not published yet
-		return claims{}, refusals["token_invalid"]
+		return sum{}, nil, refusals["token_invalid"]
 	case err != nil, c.Issuer != k.cfg.Service, c.Subject == "", c.ID == "",
 		c.IssuedAt == nil, c.NotBefore == nil, c.ExpiresAt == nil, len(c.Audience) != 1:
 		k.bad.Add(id, refusals["token_invalid"])
-		return claims{}, refusals["token_invalid"]
+		return sum{}, nil, refusals["token_invalid"]
 	case c.Audience[0] != k.cfg.Event:
 		k.bad.Add(id, refusals["token_wrong_event"])
-		return claims{}, refusals["token_wrong_event"]
+		return sum{}, nil, refusals["token_wrong_event"]
 	}
 	k.good.Add(id, c)
-	return c, k.timely(c)
+	return id, c, k.timely(c)
 }
 
-func (k *keys) timely(c claims) error {
+func (k *keys) timely(c *claims) error {
 	if time.Until(c.NotBefore.Time) > ahead || time.Until(c.IssuedAt.Time) > ahead {
 		return refusals["token_invalid"]
 	}

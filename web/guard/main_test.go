@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,7 +29,7 @@ const (
 type service struct {
 	*httptest.Server
 
-	asked, fetched atomic.Int64
+	asked, fetched, checked atomic.Int64
 
 	mu      sync.Mutex // guards what follows
 	kid     string
@@ -47,6 +48,7 @@ func newService(t *testing.T) *service {
 	mux.HandleFunc("GET /.well-known/jwks.json", s.jwks)
 	mux.HandleFunc("GET /v1/gate/"+event, s.verdict)
 	mux.HandleFunc("POST /v1/events/"+event+"/sessions/{jti}/use", s.use)
+	mux.HandleFunc("POST /v1/events/"+event+"/sessions/check", s.check)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -108,6 +110,26 @@ func (s *service) use(w http.ResponseWriter, r *http.Request) {
 		s.used[jti] = true
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// check refuses together whom it would refuse apart.
+func (s *service) check(w http.ResponseWriter, r *http.Request) {
+	s.checked.Add(1)
+	var question struct{ JTIs []string }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer "+siteKey || s.silence || json.NewDecoder(r.Body).Decode(&question) != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	refused := map[string]string{}
+	for token, refuse := range s.refuse {
+		var c jwt.RegisteredClaims
+		if _, _, err := jwt.NewParser().ParseUnverified(token, &c); err == nil && slices.Contains(question.JTIs, c.ID) {
+			refused[c.ID] = refuse.Code
+		}
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"refused": refused})
 }
 
 func (s *service) says(token string, refuse *RefusedError) {

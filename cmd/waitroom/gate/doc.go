@@ -6,7 +6,7 @@
 //   - rule: what a request must look like (path, method, header, address) and what
 //     becomes of it: pass lets it through unasked, wait lets holders through, spend
 //     lets each holder through once, refuse lets nobody through.
-//   - proxy: takes the first rule that fits, asks package web/guard about holders,
+//   - Proxy: takes the first rule that fits, asks package web/guard about holders,
 //     and hands what passes to the site, with X-Waitroom-User and X-Waitroom-Entry.
 //   - enter: POST /v1/gate/{event}/enter goes to the service, which sets the cookie
 //     on the site's own host; everything else below /v1/gate is not the site's.

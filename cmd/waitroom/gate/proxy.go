@@ -30,13 +30,13 @@ type Config struct {
 	Proxies []netip.Prefix
 }
 
-// New gives the proxy as a handler.
-func New(cfg Config, log *zap.Logger) (http.Handler, error) {
+// New makes the proxy; it connects to nothing.
+func New(cfg Config, log *zap.Logger) (*Proxy, error) {
 	upstream, err := url.Parse(cfg.Upstream)
 	if err != nil || upstream.Host == "" || upstream.Scheme != "http" && upstream.Scheme != "https" {
 		return nil, fmt.Errorf("upstream: %q is no http or https address", cfg.Upstream)
 	}
-	p := &proxy{rules: cfg.Rules, event: cfg.Guard.Event, proxies: cfg.Proxies}
+	p := &Proxy{rules: cfg.Rules, event: cfg.Guard.Event, proxies: cfg.Proxies, keyed: cfg.Guard.SiteKey != ""}
 	for i := range cfg.Rules {
 		if cfg.Rules[i].Do == Spend {
 			cfg.Guard.Spends = func(r *http.Request) bool { return p.deed(r) == Spend }
@@ -64,7 +64,9 @@ const (
 
 type personKey struct{}
 
-type proxy struct {
+// Proxy is the handler. Any number of goroutines may use it.
+type Proxy struct {
+	keyed   bool // the service knows us by a site key
 	rules   Rules
 	event   string
 	proxies []netip.Prefix
@@ -75,7 +77,7 @@ type proxy struct {
 
 // forward hands a request on, with what is known of its client instead of what the
 // client says of itself.
-func (p *proxy) forward(to *url.URL, log *zap.Logger) http.Handler {
+func (p *Proxy) forward(to *url.URL, log *zap.Logger) http.Handler {
 	const patience = 30 * time.Second
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	transport.Proxy, transport.ResponseHeaderTimeout = nil, patience
@@ -105,8 +107,18 @@ func (p *proxy) forward(to *url.URL, log *zap.Logger) http.Handler {
 	}
 }
 
+// Run keeps verdicts fresh until ctx ends, where the configuration has a site key;
+// without one each person is asked about apart.
+func (p *Proxy) Run(ctx context.Context) error {
+	if p.keyed {
+		return p.guard.Run(ctx)
+	}
+	<-ctx.Done()
+	return nil
+}
+
 // ServeHTTP judges one request.
-func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if cleanPath(r.URL.Path) != r.URL.Path || strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
 		// Two programs read such a path in two ways, and one of them is not guarded.
 		http.Error(w, "The path must hold no dot segments, doubled or encoded slashes.", http.StatusBadRequest)
@@ -137,7 +149,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *proxy) deed(r *http.Request) Deed { return p.rules.of(r, limit.ClientAddr(r, p.proxies)) }
+func (p *Proxy) deed(r *http.Request) Deed { return p.rules.of(r, limit.ClientAddr(r, p.proxies)) }
 
 // cleanPath is a path without dot segments and doubled slashes; a slash at the end
 // stays.
