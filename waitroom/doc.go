@@ -150,6 +150,7 @@
 //     published draw says, and everybody else behind; nobody comes in before it.
 //  14. When the last piece is paid, an event whose on_sold_out is close closes, in the
 //     same script that hears of it; any other keeps its line for what comes back.
+//     Every node is told of both, and when something has come back.
 //  15. A credit lets its own holder in once more, when the turn that went wrong is
 //     over: outside the rate, inside max_active, marked make_good in the admission
 //     log and the audit trail.

@@ -201,6 +201,9 @@ type Event struct {
 	// ended before they did, since the event was made.
 	Entered   int64 `json:"-"`
 	Unclaimed int64 `json:"-"`
+	// SoldOut is true from the moment that the last piece is paid, until something
+	// comes back.
+	SoldOut bool `json:"-"`
 	// Draw is what is published of the draw, where order is draw.
 	Draw *Drawn `json:"draw,omitempty"`
 

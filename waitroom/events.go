@@ -210,6 +210,7 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 			}
 		}
 	}
+	e.SoldOut = len(r.rest) >= 15 && r.rest[14] == "0"
 	if err := json.Unmarshal([]byte(r.rest[3]), &e.Settings); err != nil {
 		return Event{}, fmt.Errorf("event %s: settings: %w", id, unavailable(err))
 	}

@@ -164,8 +164,8 @@ func parseIssued(event EventID, entry EntryID, r placeReply) (Issued, error) {
 	return got, nil
 }
 
-// Supply tells an event whether anything is left to buy. When nothing is, whoever
-// asks in mode instant hears ErrSoldOut, and an event whose OnSoldOut is CloseSoldOut
+// Supply tells an event whether anything is left to buy, and every node hears of it
+// (Event.SoldOut). When nothing is, whoever asks in mode instant hears ErrSoldOut, and an event whose OnSoldOut is CloseSoldOut
 // closes for the reason sold_out, which everybody who waits is told. Harmless if
 // repeated. Errors: ErrNoEvent, ErrUnavailable.
 func (l *Line) Supply(ctx context.Context, event EventID, left bool) error {

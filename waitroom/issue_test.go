@@ -137,8 +137,16 @@ func TestPromise14SoldOutClosesByItsRule(t *testing.T) {
 		require.NoError(t, err)
 		trail, err := l.Audit(ctx, id, "", 0)
 		require.NoError(t, err)
+		require.True(t, e.SoldOut)
 		if rule == "keep" {
 			require.Equal(t, Open, e.State)
+			require.NoError(t, l.Supply(ctx, id, true))
+			back, err := l.Event(ctx, id)
+			require.NoError(t, err)
+			require.False(t, back.SoldOut)
+			require.Greater(t, back.Version, e.Version, "every node hears of it")
+			require.Len(t, trail, 2, "created and sold out, once")
+			require.Equal(t, []string{"stock", "sold_out", "false", "true"}, []string{trail[1].By, trail[1].What, trail[1].Before, trail[1].After})
 			continue
 		}
 		require.Equal(t, Closed, e.State)

@@ -158,7 +158,7 @@ func TestMeByState(t *testing.T) {
 		},
 		"lobby": {
 			place: waitroom.Place{State: waitroom.EntryLobby}, position: 9,
-			want: map[string]any{"state": "lobby", "waiting": 5.0}, retry: "5",
+			want: map[string]any{"state": "lobby", "waiting": 9.0}, retry: "5",
 		},
 		"admitted": {
 			place: waitroom.Place{State: waitroom.EntryAdmitted, Grant: grant},

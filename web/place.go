@@ -120,6 +120,9 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 		body.AdmittedAt, body.ExpiresAt = new(stamp(p.Grant.AdmittedAt)), new(stamp(ends))
 		body.RedirectURL = s.redirectURL(c, p.Event, ev)
 	case waitroom.EntryLobby:
+		if n, ok := s.deps.View.Position(p.Event, p.Seq); ok && body.Waiting != nil { // who has just come counts
+			body.Waiting = new(max(*body.Waiting, n))
+		}
 		wait = withinGrace(c.Request(), ev, polledFar)
 	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:
 		wait = 0 // nothing will change by asking

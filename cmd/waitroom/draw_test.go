@@ -65,13 +65,25 @@ func TestDrawProvesItself(t *testing.T) {
 		require.NotContains(t, me, "position")
 		require.NotContains(t, me, "eta_s")
 	}
-	live := join(t, s, "gala").open(s)
-	s.patch("gala", facts{"state": "open", "rate_per_s": 20})
-	late := join(t, nodes[1], "gala")
-	until(t, 30*time.Second, "drawn and open", func() bool { return s.public("gala")["state"] == "open" })
-	if m := live.next(20*time.Second, "position", "admitted"); m["type"] == "position" { // or the turn has come already
-		require.NotNil(t, m["position"], "who was in the lobby learns the place")
+	_, _, joined := call(t, http.MethodPost, s.url+"/v1/events/gala/entries", nil, nil)
+	require.EqualValues(t, 41, joined["waiting"], "who has just come is counted")
+	var sockets []*live
+	for _, p := range early {
+		sockets = append(sockets, p.open(nodes[len(sockets)%2]))
 	}
+	s.patch("gala", facts{"state": "open", "rate_per_s": 0.1})
+	late := join(t, nodes[1], "gala")
+	for _, socket := range sockets { // all of them learn their place soon: alone, each hears every 4 s
+		for socket.next(20*time.Second, "event")["state"] != "open" {
+			continue
+		}
+	}
+	opened := time.Now()
+	for _, socket := range sockets {
+		socket.next(20*time.Second, "position", "admitted")
+	}
+	require.Less(t, time.Since(opened), 3*time.Second)
+	s.patch("gala", facts{"rate_per_s": 20})
 
 	status, _, raw := request{method: http.MethodGet, path: "/v1/events/gala/draw"}.send(t, nodes[1])
 	require.Equal(t, http.StatusOK, status, "%s", raw)

@@ -20,7 +20,7 @@ func (s *service) buildIssuing(context.Context) error {
 	if err != nil {
 		return err
 	}
-	taker := archive.NewStocktaker(suppliedLine{s.line, s.planter.ears}, s.store, s.log)
+	taker := archive.NewStocktaker(&suppliedLine{line: s.line, ears: s.planter.ears}, s.store, s.log)
 	s.back = append(s.back, archiver.Run, taker.Run)
 	return nil
 }
@@ -56,24 +56,34 @@ func (a archives) Filed(ctx context.Context, event string, records []string) err
 
 // suppliedLine is the line as the stocktaker sees it.
 type suppliedLine struct {
-	line *waitroom.Line
-	ears *ears
+	line  *waitroom.Line
+	ears  *ears
+	looks int // the stocktaker's own
 }
 
-var _ archive.Line = suppliedLine{}
+var _ archive.Line = (*suppliedLine)(nil)
 
-// Supplied are the events that this node has heard of and that do something when
-// nothing is left: those with mode instant, and those that close.
-func (l suppliedLine) Supplied() []string {
+// keptEvery is how many looks lie between two at the events that only tell people
+// that nothing is left, and keep their line: a second, since they may stand sold out
+// for hours and each look then asks the database.
+const keptEvery = 10
+
+// Supplied are the events that this node has heard of and that sell something: those
+// that do something when nothing is left (mode instant, and those that close) each
+// time, the others now and then.
+func (l *suppliedLine) Supplied() []string {
 	var names []string
 	for _, ev := range l.ears.events() {
-		if ev.Mode == waitroom.ModeInstant || ev.OnSoldOut == waitroom.CloseSoldOut && ev.State != waitroom.Closed {
+		acts := ev.Mode == waitroom.ModeInstant || ev.OnSoldOut == waitroom.CloseSoldOut
+		sells := ev.Tickets.Kind != "none" && ev.State != waitroom.Closed
+		if ev.Mode == waitroom.ModeInstant || sells && (acts || l.looks%keptEvery == 0) {
 			names = append(names, string(ev.ID))
 		}
 	}
+	l.looks++
 	return names
 }
 
-func (l suppliedLine) Supply(ctx context.Context, event string, left bool) error {
+func (l *suppliedLine) Supply(ctx context.Context, event string, left bool) error {
 	return l.line.Supply(ctx, waitroom.EventID(event), left)
 }

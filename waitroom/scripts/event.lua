@@ -3,11 +3,12 @@
 -- KEYS: as common.lua says.
 -- ARGV: none
 -- Reply: {"ok", waiting, inside, now, settings, state, reason, version, base, seq, admitted,
---   entered, unclaimed, draw (JSON, or ""), draw phase}; {"no_event"}
+--   entered, unclaimed, draw (JSON, or ""), draw phase, "0" when the last
+--   piece is sold}; {"no_event"}
 -- Sent again: no difference.
 if not load() then return {'no_event'} end
 same_store()
 tell()
-local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed', 'draw', 'draw_phase')
-m[8], m[9], m[10], m[11] = m[8] or '0', m[9] or '0', m[10] or '', m[11] or ''
+local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed', 'draw', 'draw_phase', 'unsold')
+m[8], m[9], m[10], m[11], m[12] = m[8] or '0', m[9] or '0', m[10] or '', m[11] or '', m[12] or ''
 return {'ok', int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), int(E.now), unpack(m)}

@@ -41,11 +41,13 @@
 //     notice nothing.
 //  3. The first position comes within a second of the hello, also while paused; then
 //     each NearEvery for the first Near (and whoever may be among them before the
-//     next far message), each FarEvery for all others. Data comes at least every 25s.
+//     next far message), each FarEvery for all others; after a draw, within NearEvery
+//     of its notice for everybody (TestDrawProvesItself). Data comes at least every 25s.
 //  4. The position that is shown is the least so far for the entry and sequence, over
 //     all its tabs, also after a refresh.
 //  5. Admitted means told: at once if a socket is here, else at the hello; every tab.
-//  6. A notice reaches everybody of the event; the last one counts.
+//  6. A notice reaches everybody of the event; the last one counts. One of them says
+//     that the last piece is paid (sold_out), also where the line is kept.
 //  7. A silent peer is cut after PongWait.
 //  8. A drain gives each client a time of its own, nearest to the front first, no
 //     second with more than a tenth of them; Run then returns within DrainGrace.

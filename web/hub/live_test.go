@@ -112,6 +112,30 @@ func TestAnOpenLineSaysWhyItIsSlow(t *testing.T) {
 	require.Equal(t, int64(12), f.wait("position").Position, "the place is kept")
 }
 
+// Whoever waits hears that the last piece is paid, and when one has come back.
+func TestALineThatIsKeptHearsOfTheLastPiece(t *testing.T) {
+	t.Parallel()
+	st := newStage()
+	st.seat(7, 12)
+	n := startNode(t, quick(), st.deps())
+	f := dial(t, n, cookie(receiptOf("ann", 7)))
+	set := func(sold bool, state waitroom.State) {
+		st.do(func() {
+			ev := st.events[concert]
+			ev.SoldOut, ev.State, ev.Version = sold, state, ev.Version+1
+			st.events[concert] = ev
+			defer n.Changed(ev)
+		})
+	}
+	set(true, waitroom.Open)
+	require.Equal(t, said{Type: "event", State: "open", Reason: "sold_out"}, f.wait("event"))
+	require.Equal(t, int64(12), f.wait("position").Position, "the place is kept")
+	set(false, waitroom.Open)
+	require.Equal(t, said{Type: "event", State: "open"}, f.wait("event"))
+	set(true, waitroom.Paused)
+	require.Equal(t, said{Type: "event", State: "paused", Reason: "sold_out"}, f.wait("event"))
+}
+
 // Promise 4.
 func TestPromise4PositionNeverGrows(t *testing.T) {
 	t.Parallel()

@@ -106,6 +106,11 @@ func (s *shard) attach(c *client, id identity) {
 	s.flush(c)
 }
 
+// placeless is whoever waits and has been shown no position yet.
+func (p *person) placeless() bool {
+	return p.shown == 0 && (p.state == waitroom.EntryWaiting || p.state == waitroom.EntryLobby)
+}
+
 // detach takes c from its person. With the last socket the person is away.
 func (s *shard) detach(c *client) {
 	p := c.person
@@ -299,10 +304,14 @@ func (s *shard) numbered(r *room, results []waitroom.Result) {
 	}
 }
 
-// noticed has everybody of the room told its notice, a few at a time.
+// noticed has everybody of the room told its notice, a few at a time. Where the notice
+// is that their order is drawn, everybody hears their place within NearEvery.
 func (s *shard) noticed(r *room) {
-	gone := r.said.Load().gone
+	gone, drawn := r.said.Load().gone, !r.event.Load().Undrawn()
 	for c := range s.clients {
+		if p := c.person; c.room == r && drawn && p != nil && p.placeless() && c.endBy == 0 {
+			s.soon(c, s.h.ticks(s.h.cfg.NearEvery)/2)
+		}
 		switch {
 		case c.room != r:
 		case gone:

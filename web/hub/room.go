@@ -16,6 +16,9 @@ import (
 // reasonAway is what waiting pages are told while the store does not answer.
 const reasonAway = "store_unavailable"
 
+// reasonSoldOut is what they are told when the last piece is paid.
+const reasonSoldOut = "sold_out"
+
 // room is one event with sockets on this node. Its fields are read by all shards.
 type room struct {
 	id    waitroom.EventID
@@ -162,6 +165,9 @@ func (rs *rooms) say(r *room, gone bool) bool {
 	n := &notice{number: old.number + 1, gone: gone, state: ev.State, reason: ev.Reason, comment: ev.Message}
 	if n.state == waitroom.Open && r.holding != "" {
 		n.reason = r.holding
+	}
+	if ev.SoldOut && n.state != waitroom.Closed { // the line is kept for what comes back
+		n.reason = reasonSoldOut
 	}
 	if rs.away && !gone {
 		n.reason = reasonAway

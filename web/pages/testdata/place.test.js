@@ -102,6 +102,13 @@ export default {
     same(of({ state: 'closed' }, waiting(4)), { key: 'closed', again: false });
     same(of({ state: 'closed', seats_left: 0 }, waiting(4)), { key: 'soldout', again: false });
   },
+  'the last payment is told to whoever waits, and a return too': () => {
+    const paid = play({ type: 'Event', event: { ...open, seats_left: 3 } }, waiting(4), { type: 'event', state: 'open', reason: 'sold_out' });
+    same([paid.phase, paid.position, paid.event.seats_left, paid.event.reason], ['waiting', 4, 0, 'sold_out']);
+    same(ending(reduce(paid, { type: 'event', state: 'closed', reason: 'sold_out' })), { key: 'soldout', again: false });
+    const back = reduce(reduce(paid, { type: 'event', state: 'open' }), { type: 'position', position: 4, seats_left: 1 });
+    same([back.event.seats_left, back.event.reason], [1, undefined]);
+  },
   'a store that is away is no pause': () => {
     const s = play(event, waiting(5), { type: 'event', state: 'open', reason: 'store_unavailable' });
     same([s.away, s.event.state, s.event.reason], [true, 'open', undefined]);

@@ -17,6 +17,9 @@ export const nothing = Object.freeze({
   away: false, // the service says that its store does not answer
 });
 
+// soldOutNow is the reason by which a server says that the last piece is paid.
+const soldOutNow = 'sold_out';
+
 // away is the reason by which a server says that its store is away.
 const away = 'store_unavailable';
 
@@ -53,7 +56,7 @@ export function reduce(s, m) {
       return {
         ...s, away: m.reason === away,
         event: s.event && {
-          ...s.event, state: m.state ?? s.event.state,
+          ...s.event, ...(m.reason === soldOutNow ? { seats_left: 0 } : {}), state: m.state ?? s.event.state,
           reason: m.reason === away ? s.event.reason : m.reason, message: m.message,
         },
       };

@@ -115,6 +115,7 @@ const en = {
   'wait.held': 'Paused',
   'wait.lobby': 'The doors open in {left}. Your place is safe.',
   'wait.lobby.soon': 'The doors are about to open. Your place is safe.',
+  'wait.soldout.paid': 'Everything is sold and paid. Your place stays yours in case something is given back; nobody can promise it, though.',
   'wait.soldout': 'Everything is taken at the moment. Held tickets may still come back, so your place stays yours; nobody can promise it, though.',
   'wait.hint': 'Keep this page open. If you lose it, come back here: your place is kept for a while.',
   'wait.leave': 'Leave the line',

@@ -42,6 +42,7 @@ function notices({ state, note }, name) {
   }
   show($('drain'), name === 'wait' && e?.state === 'draining');
   show($('soldout'), waits && soldOut(state) && e?.state !== 'closed');
+  text($('soldout-text'), t(e?.reason === 'sold_out' ? 'wait.soldout.paid' : 'wait.soldout'));
   const message = name === 'missing' ? '' : e?.message ?? '';
   show($('message'), message !== '');
   text($('message-text'), message);
