@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -71,6 +72,9 @@ type AuditRequest struct {
 	Broker BrokerLog
 	// Grants is asked how many were let in; nil leaves that sum out.
 	Grants Grants
+	// Line are counts of the line, to stand beside those of the tables. Where they are
+	// given, the event is there even if it sells nothing.
+	Line map[string]int64
 	// Keep is how long published rows stay in the outbox (relay.Config.Keep): the
 	// message of an older change may be gone. Default 1h.
 	Keep time.Duration
@@ -82,8 +86,9 @@ const clocks = time.Minute
 // Audit recounts an event from the tables, read in one snapshot, and from the
 // broker, asked after it. It holds the event's rows in memory (about 300 bytes a
 // reservation), takes one connection of the pool while it reads, and blocks no
-// sale. Errors: ErrWrongMode for an event that sells nothing here, ErrUnavailable.
-// A broker that does not answer is a sum that fails.
+// sale. Of an event that sells nothing the numbers, the issued tokens, the messages
+// and the payments of an earlier sale are counted. Errors: ErrWrongMode for an event
+// of which nothing is here, ErrUnavailable. A broker that does not answer is a sum that fails.
 func (s *Store) Audit(ctx context.Context, q AuditRequest) (Books, error) {
 	if q.Keep == 0 {
 		q.Keep = time.Hour
@@ -92,15 +97,27 @@ func (s *Store) Audit(ctx context.Context, q AuditRequest) (Books, error) {
 	if err != nil {
 		return Books{}, fmt.Errorf("audit %s: %w", q.Event, err)
 	}
+	if l.empty() && q.Line == nil {
+		return Books{}, fmt.Errorf("audit %s: %w", q.Event, ErrWrongMode)
+	}
 	b := Books{Event: q.Event, At: millis(l.now), Pass: true, Counts: l.counts()}
-	b.Add(l.seatSums()...)
-	b.Add(l.reservationSums()...)
-	b.Add(l.paymentSums()...)
-	b.Add(l.outboxSums(q.Keep)...)
-	if q.Grants != nil {
+	maps.Copy(b.Counts, q.Line)
+	if l.kind != "" {
+		b.Add(l.seatSums()...)
+		b.Add(l.reservationSums()...)
+		b.Add(l.bookingSums()...)
+	}
+	if l.kind != "" || len(l.reservations) > 0 {
+		b.Add(l.paymentSums()...)
+	}
+	b.Add(l.numberSums(q.Keep.Milliseconds())...)
+	if l.kind != "" || len(l.outbox) > 0 {
+		b.Add(l.outboxSums(q.Keep)...)
+	}
+	if q.Grants != nil && l.kind != "" {
 		b.Add(l.grantSum(ctx, q.Grants))
 	}
-	if q.Broker == nil {
+	if q.Broker == nil || l.empty() {
 		return b, nil
 	}
 	sums, err := s.brokerSums(ctx, l, q.Broker)
@@ -112,6 +129,11 @@ func (s *Store) Audit(ctx context.Context, q AuditRequest) (Books, error) {
 	}
 	b.Add(sums...)
 	return b, nil
+}
+
+// empty says that no table knows the event.
+func (l *ledger) empty() bool {
+	return l.kind == "" && len(l.reservations)+len(l.outbox) == 0 && !l.numbers.counts && l.numbers.issued == 0
 }
 
 // grantSum compares the tokens that were spent with those that were given out, as

@@ -12,6 +12,8 @@ import (
 type ledger struct {
 	event        string
 	now          int64
+	kind         string // empty: it sells nothing
+	made         int64  // when its catalogue was
 	perUser      int64
 	seats        map[string]ledgerSeat
 	items        map[string]stockRow
@@ -19,6 +21,9 @@ type ledger struct {
 	reservations map[string]*ledgerReservation
 	payments     map[string]*ledgerPayment // by reservation
 	outbox       []ledgerRow
+	bookings     map[ledgerBooking]string // to reservations
+	meetings     map[string][]Meeting     // by item
+	numbers      ledgerNumbers
 }
 
 type ledgerSeat struct {
@@ -93,30 +98,25 @@ func (db *DB) snapshot(ctx context.Context, do func(context.Context, tx) error) 
 	return do(ctx, t)
 }
 
-// ledger reads an event's rows; ErrWrongMode when it sells nothing here.
+// ledger reads an event's rows.
 func (s *Store) ledger(ctx context.Context, event string) (*ledger, error) {
 	var l *ledger
 	err := s.db.snapshot(ctx, func(ctx context.Context, t tx) (err error) {
 		l = &ledger{
 			event: event, seats: map[string]ledgerSeat{}, items: map[string]stockRow{}, shares: map[string]int64{},
 			reservations: map[string]*ledgerReservation{}, payments: map[string]*ledgerPayment{},
+			bookings: map[ledgerBooking]string{}, meetings: map[string][]Meeting{},
 		}
 		if l.now, err = s.now(ctx, t); err != nil {
 			return err
 		}
-		known := false
-		err = t.query(ctx, func(scan func(...any) error) error {
-			known = true
-			return scan(&l.perUser)
-		}, `SELECT per_user FROM catalogues WHERE event = $1`, nil, event)
+		err = t.query(ctx, func(scan func(...any) error) error { return scan(&l.kind, &l.perUser, &l.made) },
+			`SELECT kind, per_user, created_ms FROM catalogues WHERE event = $1`, nil, event)
 		if err != nil {
 			return err
 		}
-		if !known {
-			return ErrWrongMode
-		}
 		for _, read := range []func(context.Context, tx) error{
-			l.readSeats, l.readItems, l.readShares, l.readReservations, l.readPayments, l.readOutbox,
+			l.readSeats, l.readItems, l.readShares, l.readReservations, l.readPayments, l.readOutbox, l.readBookings, l.readNumbers,
 		} {
 			if err := read(ctx, t); err != nil {
 				return err
@@ -140,10 +140,13 @@ func (l *ledger) readSeats(ctx context.Context, t tx) error {
 func (l *ledger) readItems(ctx context.Context, t tx) error {
 	return t.query(ctx, func(scan func(...any) error) error {
 		var r stockRow
-		err := scan(&r.id, &r.total, &r.free)
+		var meetings string
+		if err := scan(&r.id, &r.total, &r.free, &meetings); err != nil {
+			return err
+		}
 		l.items[r.id] = r
-		return err
-	}, `SELECT id, total, free FROM items WHERE event = $1`, nil, l.event)
+		return l.readMeetings(r.id, meetings)
+	}, `SELECT id, total, free, meetings FROM items WHERE event = $1`, nil, l.event)
 }
 
 func (l *ledger) readShares(ctx context.Context, t tx) error {

@@ -17,6 +17,15 @@ func (l *ledger) counts() map[string]int64 {
 		n["stock total"] += item.total
 		n["stock free"] += item.free
 	}
+	if len(l.bookings) > 0 {
+		n["bookings"] = int64(len(l.bookings))
+	}
+	if l.numbers.counts {
+		n["numbers"], n["winners"] = l.numbers.n, int64(len(l.numbers.winners))
+	}
+	if l.numbers.issued > 0 {
+		n["tokens issued"] = l.numbers.issued
+	}
 	for _, r := range l.reservations {
 		n["reservations "+string(r.status)]++
 	}
@@ -40,7 +49,7 @@ func (l *ledger) seatSums() []Sum {
 	owned := map[string]bool{}
 	taken := map[string]int64{}
 	for _, r := range l.reservations {
-		if !r.living() {
+		if !r.living() || r.before(l) {
 			continue
 		}
 		side, want := held, SeatHeld
@@ -83,6 +92,9 @@ func (l *ledger) reservationSums() []Sum {
 	persons := map[string]int64{}
 	spent := map[string]bool{}
 	for _, r := range l.reservations {
+		if r.before(l) {
+			continue
+		}
 		size.count(int64(len(r.seats)), r.n, r.id)
 		if r.status == Held || r.status == PaymentPending {
 			found := int64(0)

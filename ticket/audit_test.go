@@ -124,8 +124,6 @@ func TestPromise17BooksBalance(t *testing.T) {
 				return err
 			}))
 		}
-		_, err := s.Audit(t.Context(), AuditRequest{Event: "nothing"})
-		require.ErrorIs(t, err, ErrWrongMode)
 		for _, c := range []struct {
 			name, kind string
 			do         func(f forger)

@@ -114,7 +114,8 @@
 //  15. With the database away a call ends in time with ErrUnavailable and nothing
 //     half done; when it is back, calls succeed without a restart.
 //  16. Every statement on the way of a purchase finds its rows by an index.
-//  17. The books balance: an audit counts everything twice in one moment, and each
+//  17. The books balance: an audit counts everything twice in one moment (bookings,
+//     numbers, wins and issued tokens, too, and those of events that sell nothing), and each
 //     kind of corruption fails a sum of its own.
 //  18. Nobody holds or owns a slot or a course twice, nor two courses that meet at
 //     the same time.

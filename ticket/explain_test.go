@@ -79,7 +79,7 @@ func TestPromise16EveryStatementHasAnIndex(t *testing.T) {
 func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 	t.Helper()
 	if analysed {
-		for _, table := range []string{"answers", "reservations", "shares", "payments", "outbox", "items", "bookings"} {
+		for _, table := range []string{"answers", "reservations", "shares", "payments", "outbox", "items", "bookings", "numbers", "issued"} {
 			require.NoError(t, s.db.change(t.Context(), func(ctx context.Context, x tx) error {
 				_, err := x.exec(ctx, "ANALYZE "+table, nil)
 				return err
@@ -120,6 +120,10 @@ func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 			require.NoError(t, err)
 			_, _, err = s.ClaimPayment(t.Context(), paymentOf(t, s, first.ID), 0)
 			require.NoError(t, err)
+			_, err = s.ClaimUnsent(t.Context(), 10, 0)
+			require.NoError(t, err)
+			_, err = s.Payment(t.Context(), paymentOf(t, s, first.ID))
+			require.NoError(t, err)
 			_, err = s.ClaimStalePayments(t.Context(), 10, 0)
 			require.NoError(t, err)
 			_, err = s.Settle(t.Context(), paymentOf(t, s, first.ID), ResultCaptured)
@@ -138,8 +142,25 @@ func everyStatementHasAnIndex(t *testing.T, s *Store, analysed bool) {
 			require.NoError(t, s.expireAll(t.Context(), locking, false))
 			rows, err := s.ClaimOutbox(t.Context(), 10, 0)
 			require.NoError(t, err)
+			require.NoError(t, s.MarkFailed(t.Context(), rows[0].ID, "why"))
 			require.NoError(t, s.MarkPublished(t.Context(), ids(rows)))
 			require.NoError(t, s.catchUp(t.Context()))
+			bought, err := s.Bought(t.Context(), locking, ann.seats().JTI) // before a credit is given
+			require.NoError(t, err)
+			require.True(t, bought)
+			_, err = s.AnyLeft(t.Context(), locking)
+			require.NoError(t, err)
+			require.NoError(t, s.Block(t.Context(), locking, []string{"A-2-10"}, nil))
+			_, err = s.Number(t.Context(), locking, 1, []NumberRequest{{Entry: "ann", Request: "1", Person: "ann"}}, []int64{1})
+			require.NoError(t, err)
+			_, err = s.FileIssued(t.Context(), locking, []IssuedToken{{JTI: "x", Rank: 1, Entry: "x", Person: "x"}})
+			require.NoError(t, err)
+			_, err = s.sweepAnswers(t.Context(), 10)
+			require.NoError(t, err)
+			_, err = s.SweepOutbox(t.Context(), 0, 10)
+			require.NoError(t, err)
+			_, err = s.Unpark(t.Context(), locking, 10)
+			require.NoError(t, err)
 		}
 		s.db.watch = nil
 		require.Greater(t, len(e.plans), 25)

@@ -156,9 +156,9 @@ func (s *Store) numbered(ctx context.Context, t tx, event string, requests []Num
 		return err
 	}
 	if err := t.query(ctx, read, `SELECT n.seq, n.entry, n.request, n.winner FROM {rows}
-		JOIN numbers n ON n.event = $1 AND n.entry = r.entry`, table("entry", entries), event); err != nil {
+		JOIN numbers n ON n.event = r.event AND n.entry = r.entry`, eventTable(event, len(entries)).column("entry", entries)); err != nil {
 		return g, err
 	}
 	return g, t.query(ctx, read, `SELECT n.seq, n.entry, n.request, n.winner FROM {rows}
-		JOIN numbers n ON n.event = $1 AND n.request = r.request`, table("request", ids), event)
+		JOIN numbers n ON n.event = r.event AND n.request = r.request`, eventTable(event, len(ids)).column("request", ids))
 }

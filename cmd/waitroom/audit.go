@@ -26,6 +26,7 @@ func (a auditor) Books(ctx context.Context, event waitroom.EventID) (ticket.Book
 		if err != nil {
 			return ticket.Books{}, err
 		}
+		q.Line = map[string]int64{"line waiting": ev.Waiting, "line inside": ev.Inside, "line admitted": ev.Admitted}
 		if ev.Mode == "queue" {
 			q.Grants = lineGrants{a.line}
 		}

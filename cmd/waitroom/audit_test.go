@@ -58,10 +58,16 @@ func TestAuditCommand(t *testing.T) {
 		require.True(t, slices.Contains(names, want), "%s in %v", want, names)
 	}
 
-	status, stdout, stderr := runCommand(t, nil, "audit", "--event", "hall", "--data", data)
+	s.create("gate-only", nil)
+	status, stdout, stderr := runCommand(t, nil, "audit", "--event", "gate-only", "--target", s.url, "--operator-token", operatorToken)
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "line admitted 0, line inside 0, line waiting 0")
+	require.Contains(t, stdout, "nothing is sold")
+	status, stdout, stderr = runCommand(t, nil, "audit", "--event", "hall", "--data", data)
 	require.Equal(t, exitOK, status, stderr)
 	require.Contains(t, stdout, "the books balance")
 	require.Regexp(t, `(?m)^seats_sold +2 +2 +pass`, stdout)
+	require.Contains(t, stdout, "seats sold 2")
 	require.NotContains(t, stdout, "\nbroker ", "the embedded store is in another process")
 
 	db, err := sql.Open("sqlite", filepath.Join(data, "waitroom.db"))
@@ -85,7 +91,7 @@ func TestAuditCommand(t *testing.T) {
 		{exitUsage, "operator-token", []string{"--event", "hall", "--target", s.url}},
 		{exitFailed, "token_invalid", []string{"--event", "hall", "--target", s.url, "--operator-token", "wrong-token"}},
 		{exitFailed, "not_found", []string{"--event", "nothing", "--target", s.url, "--operator-token", operatorToken}},
-		{exitFailed, "nothing is sold", []string{"--event", "nothing", "--data", data}},
+		{exitFailed, "neither sold nor", []string{"--event", "nothing", "--data", data}},
 		{exitFailed, "no database", []string{"--event", "hall", "--data", filepath.Join(data, "elsewhere")}},
 	} {
 		status, stdout, stderr := runCommand(t, nil, append([]string{"audit"}, c.args...)...)

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -109,7 +111,7 @@ func openBooks(ctx context.Context, cfg serveConfig, event string) (_ ticket.Boo
 	}
 	books, err := a.Books(ctx, waitroom.EventID(event))
 	if errors.Is(err, ticket.ErrWrongMode) {
-		return books, fmt.Errorf("event %s: nothing is sold under this name in this database", event)
+		return books, fmt.Errorf("event %s: this database has nothing of this name, neither sold nor numbered nor issued", event)
 	}
 	return books, err
 }
@@ -122,7 +124,9 @@ func printBooks(out io.Writer, books ticket.Books, asJSON bool) error {
 		return enc.Encode(books)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SUM\tEXPECTED\tFOUND\t\t")
+	if len(books.Sums) > 0 {
+		fmt.Fprintln(w, "SUM\tEXPECTED\tFOUND\t\t")
+	}
 	for _, s := range books.Sums {
 		verdict := "pass"
 		if !s.Pass {
@@ -133,7 +137,14 @@ func printBooks(out io.Writer, books ticket.Books, asJSON bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	for i, what := range slices.Sorted(maps.Keys(books.Counts)) {
+		fmt.Fprintf(out, "%s%s %d", map[bool]string{true: "", false: ", "}[i == 0], what, books.Counts[what])
+	}
+	fmt.Fprintln(out)
 	verdict := "the books balance"
+	if len(books.Sums) == 0 {
+		verdict = "nothing is sold, numbered or issued, so there is nothing to balance"
+	}
 	if !books.Pass {
 		verdict = fmt.Sprintf("%d sums do not balance", len(books.Failed()))
 	}
