@@ -44,9 +44,8 @@ func (d Duration) String() string {
 
 // later are settings of the contract that this version refuses, and what to do.
 var later = map[string]string{
-	"lanes":     "not supported by this version; remove it",
-	"challenge": "not supported by this version; remove it",
-	"fail":      "not supported by this version; it is always closed",
+	"lanes": "not supported by this version; remove it",
+	"fail":  "not supported by this version; it is always closed",
 }
 
 // DecodeSettings reads a whole event from JSON: defaults are filled in, and
@@ -79,6 +78,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	}
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
 	s.Limits = s.Limits.Defaults()
+	s.Challenge = s.Challenge.Defaults()
 	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
 	if len(s.Load.Steps) == 0 {
 		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")

@@ -82,6 +82,8 @@ type Settings struct {
 	Load    LoadSettings   `json:"load"`
 	Tickets TicketSettings `json:"tickets"`
 	Limits  LimitSettings  `json:"limits"`
+	// Challenge is what strangers must solve before they join.
+	Challenge ChallengeSettings `json:"challenge"`
 
 	// RedirectURL is where an admitted person goes; empty is the event's own shop page.
 	RedirectURL string `json:"redirect_url,omitempty"`

@@ -46,6 +46,7 @@ func (s Settings) Defaults() Settings {
 	s.Tickets.OnBreakerOpen = cmp.Or(s.Tickets.OnBreakerOpen, "wait")
 	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
 	s.Limits = s.Limits.Defaults()
+	s.Challenge = s.Challenge.Defaults()
 	s.Quota = s.Quota.Defaults()
 	if s.Beacon.URL != "" {
 		s.Beacon.Wait = cmp.Or(s.Beacon.Wait, Duration(30*time.Second))
@@ -190,6 +191,7 @@ func (s Settings) faults() []FieldError {
 	s.Load.faults(&d)
 	s.Tickets.faults(&d)
 	s.Limits.faults(&d)
+	s.Challenge.faults(&d)
 	return d.faults
 }
 

@@ -147,8 +147,10 @@ type Deps struct {
 	AdmissionLog AdmissionLog
 	// Limiter may be nil: nobody is limited.
 	Limiter Limiter
-	Sample  Sample
-	Hub     Hub
+	// Challenges may be nil: nobody has to solve any.
+	Challenges Challenges
+	Sample     Sample
+	Hub        Hub
 	// Pages holds index.html, shop.html, console.html and assets/.
 	Pages fs.FS
 	// Ready is asked by /readyz.

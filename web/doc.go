@@ -39,4 +39,6 @@
 //  10. /healthz answers while the process lives, with store and database away.
 //  11. The served OpenAPI document names every route and every code.
 //  12. A panic is a 500 without a trace outside, and the server goes on.
+//  13. Where an event wants a challenge, no stranger joins or is issued a token without
+//     a solution; one who has a place is never asked.
 package web

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/challenge"
 )
 
 // Refusals that have their cause here, or that a part which this package only
@@ -23,8 +24,6 @@ var (
 	ErrRateLimited = errors.New("rate limited")
 	// ErrChallengeRequired: a challenge must be solved first.
 	ErrChallengeRequired = errors.New("challenge required")
-	// ErrChallengeFailed: the challenge's answer is wrong or stale.
-	ErrChallengeFailed = errors.New("challenge failed")
 
 	errNotFound        = errors.New("no such thing")
 	errMethod          = errors.New("method not allowed")
@@ -58,7 +57,7 @@ var refusals = []refusal{
 	{waitroom.ErrClosed, http.StatusForbidden, "closed", "the event is closed", 0},
 	{waitroom.ErrNotEligible, http.StatusForbidden, "not_eligible", "it is not your window", 0},
 	{ErrChallengeRequired, http.StatusForbidden, "challenge_required", "a challenge must be solved first", 0},
-	{ErrChallengeFailed, http.StatusForbidden, "challenge_failed", "the challenge was not solved", 0},
+	{challenge.ErrFailed, http.StatusForbidden, "challenge_failed", "the challenge was not solved", 0},
 	{ErrRateLimited, http.StatusTooManyRequests, "rate_limited", "too many requests", time.Second},
 	{waitroom.ErrExhausted, http.StatusConflict, "exhausted", "none is left now, but some may come back", 5 * time.Second},
 
@@ -134,6 +133,8 @@ type problem struct {
 	OpensAt *stamp `json:"opens_at,omitempty"`
 	// Credit brings whom the service failed inside once more.
 	Credit string `json:"credit,omitempty"`
+	// Challenge is where a challenge is to be had, where one is wanted.
+	Challenge string `json:"challenge,omitempty"`
 }
 
 // problemOf finds the answer to an error, however it is wrapped.
@@ -162,6 +163,9 @@ func problemOf(err error) problem {
 	}
 	if e, ok := errors.AsType[*creditError](err); ok {
 		p.Credit = e.credit
+	}
+	if e, ok := errors.AsType[*challengeError](err); ok {
+		p.Challenge = e.address
 	}
 	return p
 }

@@ -134,18 +134,18 @@ func (s *Server) join(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	code, err := codeBody(c)
+	said, err := joinBodyOf(c)
 	if err != nil {
 		return err
 	}
 	req, err := s.joinRequest(c.Request(), id)
 	if err == nil {
-		err = s.mayGuess(c, id, code)
+		err = s.mayGuess(c, id, said.code)
 	}
 	if err != nil {
 		return err
 	}
-	req.Code = code
+	req.Code = said.code
 	ev, err := s.deps.View.Event(c.Request().Context(), id)
 	switch {
 	case err != nil: // the store's own answer follows

@@ -61,7 +61,14 @@ func (s *Server) guesser(c echo.Context, id waitroom.EventID) string {
 	return string(id) + " " + limit.Household(limit.ClientAddr(c.Request(), s.cfg.TrustedProxies)).String()
 }
 
-// codeBody reads a body that has nothing but a code, if that.
-func codeBody(c echo.Context) (code string, err error) {
-	return code, optional(c, field{"code", &code, "a string"})
+// joinBody is what whoever joins or asks for a token may say.
+type joinBody struct{ code, solution string }
+
+// joinBodyOf reads it; a solution may stand in a header instead.
+func joinBodyOf(c echo.Context) (said joinBody, err error) {
+	err = optional(c, field{"code", &said.code, "a string"}, field{"challenge", &said.solution, "a solved challenge, as text"})
+	if said.solution == "" {
+		said.solution = c.Request().Header.Get(headerChallenge)
+	}
+	return said, err
 }

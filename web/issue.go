@@ -31,7 +31,7 @@ func (s *Server) issue(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	code, err := codeBody(c)
+	said, err := joinBodyOf(c)
 	if err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func (s *Server) issue(c echo.Context) error {
 	if ev.Mode != waitroom.ModeInstant {
 		return waitroom.ErrWrongMode
 	}
-	if err := s.mayGuess(c, id, code); err != nil {
+	if err := s.mayGuess(c, id, said.code); err != nil {
 		return err
 	}
 	got, err := s.deps.Line.Issue(ctx, waitroom.IssueRequest{
-		Event: id, Receipt: who.Receipt, Subject: who.Subject, Mobile: who.Mobile, Groups: who.Groups, Code: code, Durable: ev.Durable,
+		Event: id, Receipt: who.Receipt, Subject: who.Subject, Mobile: who.Mobile, Groups: who.Groups, Code: said.code, Durable: ev.Durable,
 	})
 	if got.Receipt != "" { // also without an answer: it makes the next try the same person's
 		s.setCookie(c, placeCookie+string(id), got.Receipt, placeCookieAge)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -55,7 +56,7 @@ func (s *Server) opsCreate(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.canIdentify(settings.Identity); err != nil {
+	if err := errors.Join(s.canIdentify(settings.Identity), s.canChallenge(settings.Challenge.Kind)); err != nil {
 		return err
 	}
 	if _, _, err := Catalogue(settings); err != nil {
@@ -127,11 +128,14 @@ func (s *Server) opsPatch(c echo.Context) error {
 		return err
 	}
 	var part struct {
-		Identity string          `json:"identity"`
-		Tickets  json.RawMessage `json:"tickets"`
+		Identity  string          `json:"identity"`
+		Tickets   json.RawMessage `json:"tickets"`
+		Challenge struct {
+			Kind string `json:"kind"`
+		} `json:"challenge"`
 	}
 	if json.Unmarshal(doc, &part) == nil { // the line's own decoder says what is wrong otherwise
-		if err := s.canIdentify(part.Identity); err != nil {
+		if err := errors.Join(s.canIdentify(part.Identity), s.canChallenge(part.Challenge.Kind)); err != nil {
 			return err
 		}
 	}

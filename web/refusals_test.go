@@ -13,6 +13,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/challenge"
 )
 
 var (
@@ -180,7 +181,7 @@ func TestRefusals(t *testing.T) {
 		"rate limited for nearly no time": {call: joining, set: joinFails(After(ErrRateLimited, time.Microsecond)), status: 429, code: "rate_limited", retry: "1"},
 		"rate limited until just now":     {call: joining, set: joinFails(After(ErrRateLimited, 0)), status: 429, code: "rate_limited", retry: "1"},
 		"challenge required":              {call: joining, set: joinFails(ErrChallengeRequired), status: 403, code: "challenge_required"},
-		"challenge failed":                {call: joining, set: joinFails(ErrChallengeFailed), status: 403, code: "challenge_failed"},
+		"challenge failed":                {call: joining, set: joinFails(challenge.ErrFailed), status: 403, code: "challenge_failed"},
 		"store too busy":                  {call: joining, set: joinFails(waitroom.ErrBusy), status: 503, code: "unavailable", retry: "2"},
 		"unknown fault":                   {call: joining, set: joinFails(errors.New("secret cause")), status: 500, code: "internal"},
 

@@ -42,12 +42,13 @@ func (s *Server) routes(e *echo.Echo) {
 	if s.deps.AdmissionLog != nil {
 		get("/v1/events/:event/log", s.limited(limit.Browse, s.admissionLog))
 	}
-	e.POST("/v1/events/:event/entries", s.limited(limit.Join, s.join))
+	e.POST("/v1/events/:event/entries", s.challenged(limit.Join, s.limited(limit.Join, s.join)))
 	get("/v1/events/:event/entries/me", s.limited(limit.Poll, s.me))
 	e.DELETE("/v1/events/:event/entries/me", s.leave)
 	get("/v1/events/:event/draw", s.limited(limit.Browse, s.draw))
 	get("/v1/events/:event/draw/me", s.limited(limit.Poll, s.drawProof))
-	e.POST("/v1/events/:event/tokens", s.limited(limit.Issue, s.issue))
+	e.POST("/v1/events/:event/tokens", s.challenged(limit.Issue, s.limited(limit.Issue, s.issue)))
+	get("/v1/events/:event/challenge", s.challenge)
 	e.GET(routeLive, s.live)
 
 	// The protected site.

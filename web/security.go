@@ -122,7 +122,7 @@ func (s *Server) checkOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 			h.Set("Access-Control-Expose-Headers", "ETag, Retry-After, Idempotency-Replayed")
 			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 				h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
-				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-Entry-Token, X-Attempt")
+				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-Entry-Token, X-Attempt, X-Challenge")
 				h.Set("Access-Control-Max-Age", "600")
 				return noContent(c)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
+	"github.com/waitroom-dev/waitroom/web/challenge"
 	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
@@ -25,30 +26,31 @@ import (
 // variable (WAITROOM_ and the flag's name in capitals), or a key of the YAML
 // file that --config names; the first of these three that says it wins.
 type serveConfig struct {
-	Addr          string          // HOST:PORT to listen on; port 0 picks one
-	PublicURL     string          // where fans reach us, and the tokens' issuer; default: the address
-	Origins       []string        // more origins that may open sockets and use the API from their pages
-	Proxies       []string        // networks of proxies whose X-Forwarded-For is believed
-	Redis         string          // URL of the line's store; empty: embedded
-	Database      string          // postgres:// URL; empty: SQLite in Data
-	Data          string          // directory of the embedded database
-	Keys          string          // file or directory of signing keys; empty: made once, shared through the store
-	OperatorToken string          // for /v1/ops and /console; empty: random, printed once
-	SiteKey       string          // for the site's own backend; empty: nobody has one
-	Identity      identity.Config // how the site signs its own JWTs
-	Broker        string          // URL of the outbox's broker; empty: streams in the line's store
-	Payments      string          // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
-	PaymentsKey   string          // the provider's secret key, or file:PATH
-	WebhookSecret string          // what the provider signs its webhooks with, or file:PATH
-	Retention     time.Duration   // how long answers are kept under their idempotency keys
-	LoadURL       string          // a Prometheus-compatible server that knows how busy the site is
-	LoadQuery     string          // the PromQL expression of that, 0 to 1
-	Workers       int             // requests that a node can work on at once; 0: no load signal
-	Preset        string          // a ready-made event to start with
-	Events        string          // YAML file of events to create where they do not exist
-	Roles         []string        // which parts of the service this process runs
-	Limits        bool            // rate limits
-	LogFormat     string          // json or console
+	Addr          string            // HOST:PORT to listen on; port 0 picks one
+	PublicURL     string            // where fans reach us, and the tokens' issuer; default: the address
+	Origins       []string          // more origins that may open sockets and use the API from their pages
+	Proxies       []string          // networks of proxies whose X-Forwarded-For is believed
+	Redis         string            // URL of the line's store; empty: embedded
+	Database      string            // postgres:// URL; empty: SQLite in Data
+	Data          string            // directory of the embedded database
+	Keys          string            // file or directory of signing keys; empty: made once, shared through the store
+	OperatorToken string            // for /v1/ops and /console; empty: random, printed once
+	SiteKey       string            // for the site's own backend; empty: nobody has one
+	Identity      identity.Config   // how the site signs its own JWTs
+	Challenges    map[string]string // secrets at the providers of challenges, by kind
+	Broker        string            // URL of the outbox's broker; empty: streams in the line's store
+	Payments      string            // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
+	PaymentsKey   string            // the provider's secret key, or file:PATH
+	WebhookSecret string            // what the provider signs its webhooks with, or file:PATH
+	Retention     time.Duration     // how long answers are kept under their idempotency keys
+	LoadURL       string            // a Prometheus-compatible server that knows how busy the site is
+	LoadQuery     string            // the PromQL expression of that, 0 to 1
+	Workers       int               // requests that a node can work on at once; 0: no load signal
+	Preset        string            // a ready-made event to start with
+	Events        string            // YAML file of events to create where they do not exist
+	Roles         []string          // which parts of the service this process runs
+	Limits        bool              // rate limits
+	LogFormat     string            // json or console
 }
 
 // Roles of a process.
@@ -81,6 +83,7 @@ var settings = []setting{
 	{"identity-issuer", "", "`ISS` that the site's JWTs must name (default: any)"},
 	{"identity-audience", "", "`AUD` that the site's JWTs must name (default: any)"},
 	{"identity-leeway", "5s", "how far the site's clock may be from ours"},
+	{"challenge-secrets", "", "`KIND=SECRET` at the providers of challenges, comma-separated: turnstile, hcaptcha, recaptcha (better in the environment)"},
 	{"broker", "", "`URL` of the broker for what is sold: redis://, nats://, kafka:// (default: streams in --redis)"},
 	{"payments", "", "`URL` of the payment provider: stripe://api.stripe.com, or http:// of a waitroom sandbox (default: one in the process)"},
 	{"payments-key", "", "secret `KEY` of the payment provider, or file:PATH (better in the environment)"},
@@ -218,7 +221,10 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Preset: k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
 		Limits: k.String("limits") == "on", LogFormat: k.String("log-format"),
 	}
+	challenges, challengeFault := challengeSecrets(list(k.String("challenge-secrets")))
+	c.Challenges = challenges
 	faults := []error{
+		challengeFault,
 		err, c.Identity.Validate(),
 		oneOf("limits", k.String("limits"), "on", "off"),
 		oneOf("log-format", c.LogFormat, "json", "console"),
@@ -274,6 +280,22 @@ func list(s string) []string {
 		}
 	}
 	return out
+}
+
+// challengeSecrets reads KIND=SECRET; a secret is not repeated.
+func challengeSecrets(list []string) (map[string]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	secrets := make(map[string]string)
+	for _, pair := range list {
+		kind, secret, _ := strings.Cut(pair, "=")
+		if !slices.Contains(challenge.Kinds(), kind) || secret == "" {
+			return nil, fmt.Errorf("challenge-secrets: wants KIND=SECRET, with KIND one of %s", strings.Join(challenge.Kinds(), ", "))
+		}
+		secrets[kind] = secret
+	}
+	return secrets, nil
 }
 
 // networks reads the proxies.

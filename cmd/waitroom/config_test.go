@@ -96,6 +96,7 @@ func TestServeConfigFaults(t *testing.T) {
 		{name: "public url", args: []string{"--public-url", "ftp://a"}, want: "public-url:"},
 		{name: "short secret", env: []string{"WAITROOM_IDENTITY_SECRET=short"}, want: "identity-secret: shorter than 32"},
 		{name: "two ways to know people", args: []string{"--identity-jwks", "https://a.example", "--identity-secret", strings.Repeat("k", 32)}, want: "identity-jwks: give either"},
+		{name: "challenge secrets", args: []string{"--challenge-secrets", "turnstile=abc,altcha=s3cret"}, want: "challenge-secrets: wants KIND=SECRET, with KIND one of hcaptcha, recaptcha, turnstile"},
 		{name: "leeway", args: []string{"--identity-leeway", "soon"}, want: `identity-leeway: "soon" is no duration`},
 		{name: "preset", args: []string{"--preset", "nope"}, want: "preset:"},
 		{name: "missing events file", args: []string{"--events", "/does/not/exist"}, want: "events:"},

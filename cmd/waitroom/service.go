@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -25,6 +27,7 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/waitroom/draw/drand"
 	"github.com/waitroom-dev/waitroom/web"
+	"github.com/waitroom-dev/waitroom/web/challenge"
 	"github.com/waitroom-dev/waitroom/web/hub"
 	"github.com/waitroom-dev/waitroom/web/limit"
 	"github.com/waitroom-dev/waitroom/web/pages"
@@ -332,7 +335,7 @@ func (bystander) Run(ctx context.Context, _ func(context.Context, admission.Term
 	return nil
 }
 
-func (s *service) buildWeb(listener net.Listener) error {
+func (s *service) buildWeb(listener net.Listener) (err error) {
 	deps := web.Deps{
 		Line: s.line, Draws: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports,
 		AdmissionLog: publicLog{s.notary, s.controller}, Sample: s.sample, Hub: s.hub,
@@ -358,12 +361,31 @@ func (s *service) buildWeb(listener net.Listener) error {
 		}
 		deps.Limiter = limiter
 	}
+	if deps.Challenges, err = s.challenges(); err != nil {
+		return usage(err)
+	}
 	server, err := web.New(s.webConfig(), deps)
 	if err != nil {
 		return usage(err)
 	}
 	s.front = append(s.front, server.Run)
 	return nil
+}
+
+// challenges are checked with a key that all instances have, and that outlives a
+// rotation, as the one it is derived from does.
+func (s *service) challenges() (*challenge.Challenger, error) {
+	key, err := hkdf.Key(sha256.New, s.keys.SubjectKey(), nil, "waitroom challenges", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("challenge key: %w", err)
+	}
+	cfg := challenge.Config{Key: key, Prefix: keyPrefix, Secrets: s.cfg.Challenges}
+	for _, address := range append([]string{s.publicURL}, s.cfg.Origins...) {
+		if u, err := url.Parse(address); err == nil {
+			cfg.Hosts = append(cfg.Hosts, u.Hostname())
+		}
+	}
+	return challenge.New(cfg, s.rdb, s.log, s.metrics)
 }
 
 // limiter counts calls in the store. On the embedded default, which is for trying,

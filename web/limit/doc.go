@@ -23,7 +23,8 @@
 //
 //	             browse, poll, join     booking    issue
 //	known        person, person_burst   booking    issue
-//	unknown      address                address    address
+//	unknown      address                address    address     (with a challenge)
+//	unknown      address; a join: office           office      (without one)
 //	cleared      none                   none       none
 //
 // A code that was none charges guesses, and that alone, by the address of whoever gave
@@ -34,6 +35,14 @@
 // for those who have none yet. A flood of strangers from that office therefore
 // closes the door to more strangers, not to those in line, and whoever solves a
 // challenge passes it. Booking and issuing have buckets that nothing else charges.
+//
+// An office of 300 is to be in line within 30 s of the opening. Where the event has a
+// challenge, whoever comes after the first hundred of a minute solves it, and the
+// address's rule holds for whoever does not. Without one nothing tells the office from
+// a flood; then its joins have a bucket of their own (address_join, "office" above),
+// with the same number at once, that comes back twelve times as fast. That is the price
+// of having no challenge: a flood from one address gets 1,200 places a minute for 100.
+//
 // IPv6 addresses are counted by their /64, which is what one household is given.
 //
 // # A call's way
@@ -97,5 +106,6 @@
 //  7. When the store is back, it decides again within AwayRetry.
 //  8. An address is taken from X-Forwarded-For only as far as configured proxies
 //     vouch for it: what a client writes there itself changes nothing.
-//  9. Metrics carry no event, person or address.
+//  9. An office of 300 behind one address is in line within 30 s, challenge or none.
+//  10. Metrics carry no event, person or address.
 package limit

@@ -10,7 +10,7 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
-// TestMetricsTellNobody holds promise 9: labels are of few values, all known here.
+// TestMetricsTellNobody holds promise 10: labels are of few values, all known here.
 func TestMetricsTellNobody(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
@@ -25,7 +25,7 @@ func TestMetricsTellNobody(t *testing.T) {
 	require.NoError(t, err)
 	known := map[string][]string{
 		"call":    {"join", "poll", "booking", "issue", "browse"},
-		"refused": {"none", "person", "person_burst", "address", "booking", "issue", "away"},
+		"refused": {"none", "person", "person_burst", "address", "address_join", "booking", "issue", "away"},
 		"by":      {"nobody", "memory", "store", "away"},
 	}
 	total := 0.0

@@ -40,8 +40,15 @@ func TestPlan(t *testing.T) {
 			known = append(known, c.bucket.which)
 		}
 		require.Equal(t, want, known, call)
-		stranger := Request{Event: "e", Call: call, Addr: office}
+		stranger := Request{Event: "e", Call: call, Addr: office, Challenge: true}
 		require.Equal(t, []charge{{bucket{event: "e", which: WhichAddress, addr: office}, hourly.Address}}, plan(stranger, hourly))
+		stranger.Challenge = false
+		if call == Join || call == Issue {
+			require.Equal(t, []charge{{bucket{event: "e", which: WhichOffice, addr: office}, per(10, 5*time.Minute)}}, plan(stranger, hourly))
+			require.Empty(t, plan(stranger, Rules{}))
+		} else {
+			require.Equal(t, []charge{{bucket{event: "e", which: WhichAddress, addr: office}, hourly.Address}}, plan(stranger, hourly))
+		}
 		stranger.Cleared = true
 		require.Empty(t, plan(stranger, hourly))
 		require.Empty(t, plan(Request{Event: "e", Call: call, Person: "p"}, Rules{}), "off is no charge")
