@@ -162,6 +162,7 @@ func TestPassThroughWithinATick(t *testing.T) {
 		}
 		through := free("a", 20)
 		through.PassThrough, through.Waiting = true, 0
+		through.Now = time.UnixMilli(1_800_000_000_000).UTC()
 		through.Load.Law, through.Load.Steps = "steps", []waitroom.LoadStep{{At: 0.8}}
 		source.set(load(0.95))
 		n := len(line.of("a"))
@@ -174,6 +175,7 @@ func TestPassThroughWithinATick(t *testing.T) {
 		require.True(t, s.PassThrough)
 		require.Equal(t, ReasonBusy, s.Reason, "the law says what it would have done")
 		require.Zero(t, s.N)
+		require.Equal(t, through.Now, s.Since, "when the reason began to hold")
 		require.InDelta(t, 1, c.metric(t, "pass_through", "a"), 0)
 		through.State = waitroom.Paused
 		line.set(through)

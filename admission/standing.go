@@ -24,6 +24,8 @@ const (
 type Standing struct {
 	Decision
 	Event waitroom.EventID
+	// Since is when the reason began to hold, by the event's clock; zero: not known.
+	Since time.Time
 	// Load says where the usage comes from, or why it is unknown.
 	Load string
 	// Signals are what each source said.
@@ -53,6 +55,7 @@ type standingJSON struct {
 	RatePerS float64          `json:"rate_per_s"`
 	Reason   string           `json:"reason"`
 	Usage    *float64         `json:"usage,omitempty"`
+	Since    string           `json:"since,omitempty"`
 	Load     string           `json:"load,omitempty"`
 	Signals  []Signal         `json:"signals,omitempty"`
 	Pass     bool             `json:"pass_through,omitempty"`
@@ -75,6 +78,9 @@ func (s Standing) MarshalJSON() ([]byte, error) {
 		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Pass: s.PassThrough, Given: s.Given, Held: s.Held,
 		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat), Head: s.Head,
 	}
+	if !s.Since.IsZero() {
+		j.Since = s.Since.UTC().Format(stampFormat)
+	}
 	if !math.IsNaN(s.Usage) {
 		j.Usage = &s.Usage
 	}
@@ -91,7 +97,14 @@ func (s *Standing) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("standing: %w", err)
 	}
+	var since time.Time
+	if j.Since != "" {
+		if since, err = time.Parse(time.RFC3339, j.Since); err != nil {
+			return fmt.Errorf("standing: %w", err)
+		}
+	}
 	*s = Standing{
+		Since:    since,
 		Decision: Decision{N: j.N, RatePerS: j.RatePerS, Reason: j.Reason, Usage: math.NaN()},
 		Event:    j.Event, Load: j.Load, Signals: j.Signals, PassThrough: j.Pass, Given: j.Given, Held: j.Held,
 		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at, Head: j.Head,

@@ -309,6 +309,7 @@ func TestBulletinReachesThoseWhoStandBy(t *testing.T) {
 			{
 				Event: "demo", Decision: Decision{N: 2, RatePerS: 20, Reason: ReasonRate, Usage: 0.25}, Load: "pools", Given: 1,
 				Held: "empty", Fence: 7, Leader: "n1", Waiting: 3, Inside: 4, At: time.Now().UTC().Truncate(time.Millisecond),
+				PassThrough: true, Since: time.UnixMilli(1_800_000_000_120).UTC(),
 			},
 		}
 		b.tell(t.Context(), want)

@@ -47,6 +47,8 @@ type run struct {
 	sealedAt int64 // how many had been let in by then
 
 	// Of the promoting loop alone:
+	reason   string    // of the last decision
+	since    time.Time // when it began to hold
 	state    State
 	tick     int64 // the last one
 	unserved int
@@ -101,6 +103,7 @@ func (t *tenure) refresh(ctx context.Context) {
 func (t *tenure) follow(ctx context.Context, ev *waitroom.Event) *run {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{tenure: t, id: ev.ID, start: time.Now(), cancel: cancel, open: admits(ev.State)}
+	r.reason, r.since = t.heard[ev.ID].Reason, t.heard[ev.ID].Since
 	if s, ok := t.heard[ev.ID]; ok && s.Reason != ReasonNotOpen && s.Reason != ReasonUnknown {
 		r.state = Resume(s.RatePerS)
 	}
@@ -148,10 +151,13 @@ func (r *run) promote(ctx context.Context) {
 		Asked: r.asked, Given: r.given, Show: r.turns.Show(ev.Entered, ev.Unclaimed),
 	}, LimitsOf(ev.Settings, r.cfg.Tick), r.state)
 	r.state, r.unserved = state, 0
+	if d.Reason != r.reason {
+		r.reason, r.since = d.Reason, ev.Now
+	}
 	s := Standing{
 		Event: ev.ID, Decision: d, Load: load.detail, Signals: load.signals, Fence: r.term.Fence, Leader: r.cfg.Node,
 		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now, Head: r.head.Load(),
-		PassThrough: open && ev.PassThrough,
+		PassThrough: open && ev.PassThrough, Since: r.since,
 	}
 	if s.PassThrough || d.N > 0 && ev.Waiting > 0 { // who joined since the last look passes too
 		s = r.call(ctx, s)

@@ -189,6 +189,8 @@ type Event struct {
 	State State `json:"state"`
 	// Reason says why the state is what it is: operator, schedule, sold_out, database_busy.
 	Reason string `json:"reason,omitempty"`
+	// Since is when the event came into its state, by its own clock; zero: not known.
+	Since time.Time `json:"since,omitzero"`
 	// Version grows with every change of settings or state.
 	Version int64 `json:"version"`
 	// Epoch is the number of times that the store of this event began empty, as a

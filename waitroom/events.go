@@ -211,6 +211,12 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 		}
 	}
 	e.SoldOut = len(r.rest) >= 15 && r.rest[14] == "0"
+	if len(r.rest) >= 16 && r.rest[15] != "0" {
+		if n, err = numbers(r.rest[15]); err != nil {
+			return Event{}, fmt.Errorf("event %s: %w", id, err)
+		}
+		e.Since = millis(n[0])
+	}
 	if err := json.Unmarshal([]byte(r.rest[3]), &e.Settings); err != nil {
 		return Event{}, fmt.Errorf("event %s: settings: %w", id, unavailable(err))
 	}

@@ -265,3 +265,23 @@ func TestDeleteAndCreateAtOnce(t *testing.T) {
 	require.NoError(t, <-made)
 	listed()
 }
+
+// An event says since when it is in its state; what changes nothing moves it not.
+func TestEventSaysSinceWhen(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		l := testLine(t, rdb)
+		made := open(t, l, nil)
+		require.WithinDuration(t, made.Now, made.Since, 10*time.Second)
+		clock := time.UnixMilli(1_800_000_000_000).UTC()
+		freeze(t, l, clock)
+		for _, state := range []string{"paused", "paused"} {
+			e, err := l.Patch(t.Context(), "e", []byte(`{"state":"`+state+`"}`), "op")
+			require.NoError(t, err)
+			require.Equal(t, time.UnixMilli(1_800_000_000_000).UTC(), e.Since)
+			clock = clock.Add(time.Minute)
+			freeze(t, l, clock)
+		}
+	})
+}

@@ -143,6 +143,10 @@ type Deps struct {
 	Books Books
 	Load  Load
 	Draws Draws
+	// Holding answers from memory why an open event lets in fewer than its rate, such as
+	// database_busy, and since when (zero: not known); "" is for no reason that a fan has
+	// to know. Optional.
+	Holding func(event waitroom.EventID) (reason string, since time.Time)
 	// AdmissionLog may be nil: nothing is published then, and its call is an unknown route.
 	AdmissionLog AdmissionLog
 	// Limiter may be nil: nobody is limited.

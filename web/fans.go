@@ -20,21 +20,25 @@ import (
 // eventBody is the public event, without the time: that is appended after the
 // rest was hashed for the ETag.
 type eventBody struct {
-	ID           waitroom.EventID `json:"id"`
-	Name         string           `json:"name"`
-	Mode         string           `json:"mode"`
-	Order        string           `json:"order"`
-	State        waitroom.State   `json:"state"`
-	Reason       string           `json:"reason,omitempty"`
-	LobbyOpensAt *stamp           `json:"lobby_opens_at,omitempty"`
-	OpensAt      *stamp           `json:"opens_at,omitempty"`
-	ClosesAt     *stamp           `json:"closes_at,omitempty"`
-	Groups       []groupBody      `json:"groups,omitempty"`
-	Waiting      int64            `json:"waiting"`
-	RatePerS     float64          `json:"rate_per_s"`
-	PassThrough  bool             `json:"pass_through,omitempty"`
-	SeatsLeft    *int64           `json:"seats_left,omitempty"`
-	Message      string           `json:"message,omitempty"`
+	ID    waitroom.EventID `json:"id"`
+	Name  string           `json:"name"`
+	Mode  string           `json:"mode"`
+	Order string           `json:"order"`
+	State waitroom.State   `json:"state"`
+	// Reason and Since are why, and since when, the state is what it is, or an open event
+	// lets in fewer than its rate.
+	Reason string `json:"reason,omitempty"`
+	Since  *stamp `json:"since,omitempty"`
+
+	LobbyOpensAt *stamp      `json:"lobby_opens_at,omitempty"`
+	OpensAt      *stamp      `json:"opens_at,omitempty"`
+	ClosesAt     *stamp      `json:"closes_at,omitempty"`
+	Groups       []groupBody `json:"groups,omitempty"`
+	Waiting      int64       `json:"waiting"`
+	RatePerS     float64     `json:"rate_per_s"`
+	PassThrough  bool        `json:"pass_through,omitempty"`
+	SeatsLeft    *int64      `json:"seats_left,omitempty"`
+	Message      string      `json:"message,omitempty"`
 	// Draw is what is published of the draw so far.
 	Draw *waitroom.Drawn `json:"draw,omitempty"`
 	// Log is the signed head of the admission log, so that whoever reads the event
@@ -56,8 +60,9 @@ func (s *Server) event(c echo.Context) error {
 	if s.deps.AdmissionLog != nil {
 		head, _ = s.deps.AdmissionLog.Head(id)
 	}
+	reason, since := s.cause(ev)
 	body, err := json.Marshal(eventBody{
-		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: ev.Reason,
+		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: reason, Since: since,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
 		Groups: groupsOf(ev.Settings), Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
 	})
@@ -72,6 +77,21 @@ func (s *Server) event(c echo.Context) error {
 	body = append(body[:len(body)-1], `,"now":`...)
 	body = ev.Now.UTC().AppendFormat(body, `"`+stampFormat+`"`)
 	return c.Blob(http.StatusOK, mimeJSON, append(body, '}'))
+}
+
+// cause is why, and since when, an event is in its state, or lets in fewer than its
+// rate while it is open.
+func (s *Server) cause(ev waitroom.Event) (string, *stamp) {
+	reason, since := ev.Reason, ev.Since
+	if ev.State == waitroom.Open && s.deps.Holding != nil {
+		if why, from := s.deps.Holding(ev.ID); why != "" {
+			reason, since = why, from
+		}
+	}
+	if since.IsZero() {
+		return reason, nil
+	}
+	return reason, new(stamp(since))
 }
 
 // seatsLeft answers from memory. A map that this node has not read yet is read by
@@ -114,18 +134,23 @@ func notModified(c echo.Context, etag, cache string) bool {
 // placeBody is what a person is told of their own place. Fields that do not apply
 // are absent, never zero.
 type placeBody struct {
-	EntryID     waitroom.EntryID    `json:"entry_id"`
-	State       waitroom.EntryState `json:"state"`
-	Position    *int64              `json:"position,omitempty"`
-	Ahead       *int64              `json:"ahead,omitempty"`
-	Waiting     *int64              `json:"waiting,omitempty"`
-	EtaS        *int64              `json:"eta_s,omitempty"`
-	EtaP90S     *int64              `json:"eta_p90_s,omitempty"`
-	PlaceToken  string              `json:"place_token,omitempty"`
-	EntryToken  string              `json:"entry_token,omitempty"`
-	AdmittedAt  *stamp              `json:"admitted_at,omitempty"`
-	ExpiresAt   *stamp              `json:"expires_at,omitempty"`
-	RedirectURL string              `json:"redirect_url,omitempty"`
+	EntryID  waitroom.EntryID    `json:"entry_id"`
+	State    waitroom.EntryState `json:"state"`
+	Position *int64              `json:"position,omitempty"`
+	Ahead    *int64              `json:"ahead,omitempty"`
+	Waiting  *int64              `json:"waiting,omitempty"`
+	EtaS     *int64              `json:"eta_s,omitempty"`
+	EtaP90S  *int64              `json:"eta_p90_s,omitempty"`
+	// EventState is the event's, for whoever waits; Reason and Since say why, and since
+	// when, nobody is let in in it, or fewer than its rate.
+	EventState  waitroom.State `json:"event_state,omitempty"`
+	Reason      string         `json:"reason,omitempty"`
+	Since       *stamp         `json:"since,omitempty"`
+	PlaceToken  string         `json:"place_token,omitempty"`
+	EntryToken  string         `json:"entry_token,omitempty"`
+	AdmittedAt  *stamp         `json:"admitted_at,omitempty"`
+	ExpiresAt   *stamp         `json:"expires_at,omitempty"`
+	RedirectURL string         `json:"redirect_url,omitempty"`
 }
 
 // join takes a place, or finds the one that the caller has.

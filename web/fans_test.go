@@ -81,7 +81,7 @@ func TestJoinGivesAPlaceAndACookie(t *testing.T) {
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.Equal(t, map[string]any{
 		"entry_id": ann, "state": "waiting", "position": 3.0, "ahead": 2.0, "waiting": 5.0,
-		"eta_s": 27.0, "eta_p90_s": 53.0, "place_token": goodReceipt,
+		"eta_s": 27.0, "eta_p90_s": 53.0, "place_token": goodReceipt, "event_state": "open",
 	}, fieldsOf(t, w))
 
 	cookies := w.Result().Cookies()
@@ -187,9 +187,42 @@ func TestMeByState(t *testing.T) {
 			w := r.do(t, asking)
 			require.Equal(t, http.StatusOK, w.Code)
 			tc.want["entry_id"] = ann
+			if tc.want["state"] == "waiting" || tc.want["state"] == "lobby" {
+				tc.want["event_state"] = "open"
+			}
 			require.Equal(t, tc.want, fieldsOf(t, w))
 			require.Equal(t, tc.retry, w.Header().Get("Retry-After"))
 			require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		})
+	}
+}
+
+// Whoever polls, and the public event, hear why nobody is let in, or fewer are, and
+// since when; an event that is open at its rate says no reason to those who wait.
+func TestPollsSayWhyTheLineStands(t *testing.T) {
+	t.Parallel()
+	since, busy := testNow.Add(-10*time.Minute), testNow.Add(-time.Minute)
+	at := func(when time.Time) any { return when.UTC().Format(stampFormat) }
+	for name, tc := range map[string]struct {
+		state         waitroom.State
+		reason, holds string
+		wantMe, want  [2]any // reason and since, of entries/me and of the public event
+	}{
+		"paused by hand":   {waitroom.Paused, "operator", "database_busy", [2]any{"operator", at(since)}, [2]any{"operator", at(since)}},
+		"open, and busy":   {waitroom.Open, "operator", "database_busy", [2]any{"database_busy", at(busy)}, [2]any{"database_busy", at(busy)}},
+		"open at its rate": {waitroom.Open, "schedule", "", [2]any{nil, nil}, [2]any{"schedule", at(since)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(_ *Config, d *Deps) {
+				d.Holding = func(waitroom.EventID) (string, time.Time) { return tc.holds, busy }
+			})
+			r.view.event.State, r.view.event.Reason, r.view.event.Since = tc.state, tc.reason, since
+			me := fieldsOf(t, r.do(t, asking))
+			require.Equal(t, string(tc.state), me["event_state"])
+			require.Equal(t, tc.wantMe, [2]any{me["reason"], me["since"]})
+			public := fieldsOf(t, r.do(t, call{method: "GET", path: "/v1/events/demo"}))
+			require.Equal(t, tc.want, [2]any{public["reason"], public["since"]})
 		})
 	}
 }

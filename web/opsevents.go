@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -21,12 +22,17 @@ type opsEventBody struct {
 	LobbyOpensAt *stamp `json:"lobby_opens_at,omitempty"`
 	OpensAt      *stamp `json:"opens_at,omitempty"`
 	ClosesAt     *stamp `json:"closes_at,omitempty"`
+	Since        *stamp `json:"since,omitempty"`
 	Now          stamp  `json:"now"`
 }
 
 func opsEventOf(e waitroom.Event) opsEventBody {
+	var since *time.Time
+	if !e.Since.IsZero() {
+		since = &e.Since
+	}
 	return opsEventBody{
-		Event: e, LobbyOpensAt: stampOf(e.LobbyOpensAt), OpensAt: stampOf(e.OpensAt),
+		Event: e, Since: stampOf(since), LobbyOpensAt: stampOf(e.LobbyOpensAt), OpensAt: stampOf(e.OpensAt),
 		ClosesAt: stampOf(e.ClosesAt), Now: stamp(e.Now),
 	}
 }

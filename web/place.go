@@ -108,6 +108,7 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 	wait := polledRarely
 	switch p.State {
 	case waitroom.EntryWaiting:
+		s.setCause(&body, ev)
 		wait = withinGrace(c.Request(), ev, s.setPosition(c.Request().Context(), &body, p, before))
 	case waitroom.EntryAdmitted, waitroom.EntryEntered:
 		if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
@@ -120,6 +121,7 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 		body.AdmittedAt, body.ExpiresAt = new(stamp(p.Grant.AdmittedAt)), new(stamp(ends))
 		body.RedirectURL = s.redirectURL(c, p.Event, ev)
 	case waitroom.EntryLobby:
+		s.setCause(&body, ev)
 		if n, ok := s.deps.View.Position(p.Event, p.Seq); ok && body.Waiting != nil { // who has just come counts
 			body.Waiting = new(max(*body.Waiting, n))
 		}
@@ -128,6 +130,16 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 		wait = 0 // nothing will change by asking
 	}
 	return body, wait, nil
+}
+
+// setCause tells whoever waits the event's state, and why the line stands or is slow,
+// where it does.
+func (s *Server) setCause(body *placeBody, ev waitroom.Event) {
+	body.EventState = ev.State // "" while the event is not in view
+	reason, since := s.cause(ev)
+	if ev.State != waitroom.Open || reason != ev.Reason {
+		body.Reason, body.Since = reason, since
+	}
 }
 
 // How often a page without a socket asks: as often as it would be told by one. Near

@@ -266,16 +266,17 @@ func (s *service) seatsLeft(event waitroom.EventID) (int64, bool) {
 	return s.store.SeatsLeft(string(event))
 }
 
-// holding is why an open event lets in fewer than its rate, where it is for load.
-func (s *service) holding(event waitroom.EventID) string {
+// holding is why an open event lets in fewer than its rate, where it is for load, and
+// since when by the event's clock.
+func (s *service) holding(event waitroom.EventID) (reason string, since time.Time) {
 	if s.controller == nil {
-		return ""
+		return "", time.Time{}
 	}
 	d, _ := s.controller.Decision(event)
-	if d.Reason == admission.ReasonBusy || d.Reason == admission.ReasonUnknown {
-		return d.Reason
+	if !d.PassThrough && (d.Reason == admission.ReasonBusy || d.Reason == admission.ReasonUnknown) {
+		return d.Reason, d.Since
 	}
-	return ""
+	return "", time.Time{}
 }
 
 func (s *service) buildAdmission(context.Context) error {
@@ -338,7 +339,7 @@ func (bystander) Run(ctx context.Context, _ func(context.Context, admission.Term
 func (s *service) buildWeb(listener net.Listener) (err error) {
 	deps := web.Deps{
 		Line: s.line, Draws: s.line, Operations: s.line, View: s.view, Passes: s.passes, Load: s.reports,
-		AdmissionLog: publicLog{s.notary, s.controller}, Sample: s.sample, Hub: s.hub,
+		AdmissionLog: publicLog{s.notary, s.controller}, Sample: s.sample, Hub: s.hub, Holding: s.holding,
 		Pages: pages.Files(), Ready: []web.Check{{Name: "store", Ping: s.line.Ping}},
 		InWork: &s.inWork, Listener: listener, Log: s.log, Registerer: s.metrics, Gatherer: s.metrics,
 	}

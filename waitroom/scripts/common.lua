@@ -133,6 +133,7 @@ local function become(state, reason)
       E.burst_left, E.burst_until = E.burst, E.now + 1000
     end
   end
+  if state ~= before then call('HSET', META, 'since', int(E.now)) end
   E.state, E.version, V = state, E.version + 1, true
   call('HSET', META, 'state', state, 'reason', reason, 'version', int(E.version), 'opened', E.opened,
     'burst_left', E.burst_left, 'burst_until', int(E.burst_until))

@@ -16,7 +16,7 @@ if state == '' then
   reason, sched = 'schedule', 0
   state = call('HGET', META, 'opens_at') == '0' and 'open' or 'scheduled'
 end
-call('HSET', META, 'state', state, 'reason', reason, 'sched', int(sched))
+call('HSET', META, 'state', state, 'reason', reason, 'sched', int(sched), 'since', int(now))
 local drawn = call('HGET', META, 'order') == 'draw'
 if drawn then
   call('HSET', META, 'draw_phase', 'undrawn')

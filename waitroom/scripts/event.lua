@@ -4,11 +4,12 @@
 -- ARGV: none
 -- Reply: {"ok", waiting, inside, now, settings, state, reason, version, base, seq, admitted,
 --   entered, unclaimed, draw (JSON, or ""), draw phase, "0" when the last
---   piece is sold}; {"no_event"}
+--   piece is sold, since when in this state (ms; 0: not known)}; {"no_event"}
 -- Sent again: no difference.
 if not load() then return {'no_event'} end
 same_store()
 tell()
-local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed', 'draw', 'draw_phase', 'unsold')
-m[8], m[9], m[10], m[11], m[12] = m[8] or '0', m[9] or '0', m[10] or '', m[11] or '', m[12] or ''
+local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 'seq', 'admitted', 'entered', 'unclaimed', 'draw', 'draw_phase',
+  'unsold', 'since')
+m[8], m[9], m[10], m[11], m[12], m[13] = m[8] or '0', m[9] or '0', m[10] or '', m[11] or '', m[12] or '', m[13] or '0'
 return {'ok', int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), int(E.now), unpack(m)}

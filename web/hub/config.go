@@ -194,8 +194,9 @@ type Deps struct {
 	// Seats answers what changed on a map. Optional: without it nobody is told.
 	Seats Seats
 	// Holding answers from memory why an open event lets in fewer than its rate, such as
-	// database_busy; "" is for no reason that a fan has to know. Optional.
-	Holding func(event waitroom.EventID) string
+	// database_busy, and since when (zero: not known); "" is for no reason that a fan has
+	// to know. Optional.
+	Holding func(event waitroom.EventID) (reason string, since time.Time)
 	// Redirect is where an admitted person of the event goes. Optional: the event's
 	// redirect_url, or its shop page.
 	Redirect func(waitroom.Event) string
@@ -223,7 +224,7 @@ func (d Deps) withDefaults() Deps {
 		d.SeatsLeft = func(waitroom.EventID) (int64, bool) { return 0, false }
 	}
 	if d.Holding == nil {
-		d.Holding = func(waitroom.EventID) string { return "" }
+		d.Holding = func(waitroom.EventID) (string, time.Time) { return "", time.Time{} }
 	}
 	if d.Redirect == nil {
 		d.Redirect = func(ev waitroom.Event) string {

@@ -248,6 +248,7 @@ type said struct {
 	EntryToken    string  `json:"entry_token"`
 	ExpiresAt     string  `json:"expires_at"`
 	RedirectURL   string  `json:"redirect_url"`
+	Since         string  `json:"since"`
 	State         string  `json:"state"`
 	Reason        string  `json:"reason"`
 	Message       string  `json:"message"`

@@ -99,11 +99,12 @@ func TestAnOpenLineSaysWhyItIsSlow(t *testing.T) {
 	deps := st.deps()
 	var reason atomic.Value
 	reason.Store("database_busy")
-	deps.Holding = func(waitroom.EventID) string { return reason.Load().(string) }
+	since := time.UnixMilli(1_800_000_000_120).UTC()
+	deps.Holding = func(waitroom.EventID) (string, time.Time) { return reason.Load().(string), since }
 	n := startNode(t, quick(), deps)
 	f := dial(t, n, cookie(receiptOf("ann", 7)))
 	start := time.Now()
-	require.Equal(t, said{Type: "event", State: "open", Reason: "database_busy"}, f.wait("event"))
+	require.Equal(t, said{Type: "event", State: "open", Reason: "database_busy", Since: "2027-01-15T08:00:00.120Z"}, f.wait("event"))
 	require.GreaterOrEqual(t, time.Since(start), heldFor-2*watchEvery)
 	late := dial(t, n, cookie(receiptOf("ann", 7)))
 	require.Equal(t, "database_busy", late.wait("event").Reason, "also to whoever comes meanwhile")

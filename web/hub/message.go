@@ -51,26 +51,34 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
+// stampFormat is how times are written outside: UTC, with milliseconds.
+const stampFormat = "2006-01-02T15:04:05.000Z"
+
 // appendAdmitted tells somebody that they are in, since when and until when.
 func appendAdmitted(b []byte, token string, admitted, expires time.Time, redirect string) []byte {
-	const stamp = "2006-01-02T15:04:05.000Z07:00"
 	b = append(b, `{"type":"admitted","entry_token":`...)
 	b = appendString(b, token)
 	b = append(b, `,"admitted_at":"`...)
-	b = admitted.UTC().AppendFormat(b, stamp)
+	b = admitted.UTC().AppendFormat(b, stampFormat)
 	b = append(b, `","expires_at":"`...)
-	b = expires.UTC().AppendFormat(b, stamp)
+	b = expires.UTC().AppendFormat(b, stampFormat)
 	b = append(b, `","redirect_url":`...)
 	b = appendString(b, redirect)
 	return append(b, '}')
 }
 
-func appendEvent(b []byte, state waitroom.State, reason, message string) []byte {
+// appendEvent tells of an event's state, why it is in it, and since when (zero: not
+// known).
+func appendEvent(b []byte, state waitroom.State, reason string, since time.Time, message string) []byte {
 	b = append(b, `{"type":"event","state":`...)
 	b = appendString(b, string(state))
 	if reason != "" {
 		b = append(b, `,"reason":`...)
 		b = appendString(b, reason)
+	}
+	if !since.IsZero() {
+		b = append(b, `,"since":"`...)
+		b = append(since.UTC().AppendFormat(b, stampFormat), '"')
 	}
 	if message != "" {
 		b = append(b, `,"message":`...)

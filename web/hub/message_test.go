@@ -55,11 +55,12 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 		Type    string `json:"type"`
 		State   string `json:"state"`
 		Reason  string `json:"reason,omitempty"`
+		Since   string `json:"since,omitempty"`
 		Message string `json:"message,omitempty"`
 	}
-	require.Equal(t, marshal(t, eventMessage{"event", "paused", "database_busy", "\"Gleich\" geht's\nweiter \u2028 \xff é"}),
-		string(appendEvent(nil, waitroom.Paused, "database_busy", "\"Gleich\" geht's\nweiter \u2028 \xff é")))
-	require.Equal(t, marshal(t, eventMessage{Type: "event", State: "open"}), string(appendEvent(nil, waitroom.Open, "", "")))
+	require.Equal(t, marshal(t, eventMessage{"event", "paused", "database_busy", "2027-01-15T08:00:00.120Z", "\"Gleich\" geht's\nweiter \u2028 \xff é"}),
+		string(appendEvent(nil, waitroom.Paused, "database_busy", time.UnixMilli(1_800_000_000_120), "\"Gleich\" geht's\nweiter \u2028 \xff é")))
+	require.Equal(t, marshal(t, eventMessage{Type: "event", State: "open"}), string(appendEvent(nil, waitroom.Open, "", time.Time{}, "")))
 
 	type reservationMessage struct {
 		Type          string `json:"type"`

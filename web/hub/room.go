@@ -30,6 +30,7 @@ type room struct {
 	step     atomic.Pointer[ticket.Step] // of the map, which the shoppers are told of
 
 	holding string    // what people are told slows the line; written by watch under rooms.mu
+	since   time.Time // since when it does; likewise
 	sockets int       // guarded by rooms.mu
 	empty   time.Time // when the last socket went; guarded by rooms.mu
 
@@ -125,10 +126,10 @@ func (rs *rooms) update(r *room, ev waitroom.Event) bool {
 }
 
 // slow takes in what slows the line and reports whether people must be told.
-func (rs *rooms) slow(r *room, holding string) bool {
+func (rs *rooms) slow(r *room, holding string, since time.Time) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r.holding = holding
+	r.holding, r.since = holding, since
 	return rs.say(r, false)
 }
 
@@ -163,19 +164,20 @@ func (rs *rooms) setAway(away bool) []*room {
 func (rs *rooms) say(r *room, gone bool) bool {
 	ev, old := r.event.Load(), r.said.Load()
 	n := &notice{number: old.number + 1, gone: gone, state: ev.State, reason: ev.Reason, comment: ev.Message}
+	since := ev.Since
 	if n.state == waitroom.Open && r.holding != "" {
-		n.reason = r.holding
+		n.reason, since = r.holding, r.since
 	}
 	if ev.SoldOut && n.state != waitroom.Closed { // the line is kept for what comes back
 		n.reason = reasonSoldOut
 	}
 	if rs.away && !gone {
-		n.reason = reasonAway
+		n.reason, since = reasonAway, time.Time{}
 	}
 	if n.state == old.state && n.reason == old.reason && n.comment == old.comment && gone == old.gone {
 		return false
 	}
-	n.message = appendEvent(nil, n.state, n.reason, n.comment)
+	n.message = appendEvent(nil, n.state, n.reason, since, n.comment)
 	r.said.Store(n)
 	return true
 }
@@ -246,7 +248,7 @@ func (h *Hub) refresh(ctx context.Context, r *room) {
 	case err == nil:
 		r.missing = time.Time{}
 		changed := h.rooms.update(r, ev)
-		if h.rooms.slow(r, h.holding(r)) || changed {
+		if holding, since := h.holding(r); h.rooms.slow(r, holding, since) || changed {
 			h.tell([]*room{r})
 		}
 	default: // the ping says whether the store is away; the last event stays
@@ -257,22 +259,22 @@ func (h *Hub) refresh(ctx context.Context, r *room) {
 // more, before everybody is told: what changes back within it is nothing to read.
 const heldFor = 3 * time.Second
 
-// holding is what r's people are told slows the line.
-func (h *Hub) holding(r *room) string {
-	now := h.deps.Holding(r.id)
+// holding is what r's people are told slows the line, and since when it does.
+func (h *Hub) holding(r *room) (string, time.Time) {
+	now, since := h.deps.Holding(r.id)
 	told := r.holding // watch alone writes it
 	if now == told {
 		r.slowed = time.Time{}
-		return told
+		return told, r.since
 	}
 	if r.slowed.IsZero() {
 		r.slowed = time.Now()
 	}
 	if time.Since(r.slowed) < heldFor {
-		return told
+		return told, r.since
 	}
 	r.slowed = time.Time{}
-	return now
+	return now, since
 }
 
 // sayAgain has everybody in r told of to the line when it is time.

@@ -14,6 +14,13 @@ export default {
     same([s.position, ahead(s), s.first], [40, 39, 50]);
     same(play(event, { type: 'Remembered', least: 30, first: 90 }, waiting(34)).position, 30);
   },
+  'whoever polls hears why the line stands, and since when': () => {
+    const held = { event_state: 'paused', reason: 'database_busy', since: '2026-05-01T10:12:00.000Z' };
+    let s = play(event, waiting(50, held));
+    same([s.event.state, s.event.reason, s.event.since], ['paused', 'database_busy', held.since]);
+    s = reduce(s, waiting(49, { event_state: 'open' }));
+    same([s.event.state, s.event.reason, s.event.since, s.position], ['open', undefined, undefined, 49]);
+  },
   'progress never falls': () => {
     let s = play(event, waiting(100));
     let last = 0;

@@ -98,6 +98,12 @@ export function moment(ms) {
   }).format(new Date(ms));
 }
 
+// recent is a point in time that is mostly of today: then its hour will do.
+export function recent(ms, now) {
+  if (now - ms > 12 * 3600 * 1000) return moment(ms);
+  return new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit' }).format(new Date(ms));
+}
+
 // span is a time from and to on the reader's own calendar.
 export function span(from, to) {
   return new Intl.DateTimeFormat(language, {

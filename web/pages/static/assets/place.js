@@ -57,7 +57,8 @@ export function reduce(s, m) {
         ...s, away: m.reason === away,
         event: s.event && {
           ...s.event, ...(m.reason === soldOutNow ? { seats_left: 0 } : {}), state: m.state ?? s.event.state,
-          reason: m.reason === away ? s.event.reason : m.reason, message: m.message,
+          reason: m.reason === away ? s.event.reason : m.reason, since: m.reason === away ? s.event.since : m.since,
+          message: m.message,
         },
       };
     case 'ended':
@@ -98,15 +99,21 @@ function numbered(s, { seq, winner }) {
   return { ...fresh(s), phase: 'numbered', number: { seq, winner: winner === true } };
 }
 
+// told takes over what an answer about a place says of the event.
+function told(s, p) {
+  if (!s.event || !p.event_state) return s;
+  return { ...s, event: { ...s.event, state: p.event_state, reason: p.reason, since: p.since } };
+}
+
 function place(s, p) {
   if (p.status === 'numbered') return numbered(s, p);
   if (p.status) return s.phase === 'numbered' ? s : { ...fresh(s), phase: 'queued' };
   switch (p.state) {
     case 'lobby':
-      return { ...s, phase: 'lobby', waiting: finite(p.waiting), turn: null, end: null };
+      return { ...told(s, p), phase: 'lobby', waiting: finite(p.waiting), turn: null, end: null };
     case 'waiting': {
       const back = s.phase === 'admitted' || s.phase === 'entered' || s.phase === 'ended' ? fresh(s) : s;
-      return position({ ...back, phase: 'waiting', turn: null, end: null }, p);
+      return position({ ...told(back, p), phase: 'waiting', turn: null, end: null }, p);
     }
     case 'admitted':
     case 'entered':

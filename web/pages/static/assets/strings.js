@@ -126,12 +126,14 @@ const en = {
 
   // Pauses and other states of the event.
   'pause.title': 'The line is paused',
-  'pause.operator': 'The organiser has stopped the line for a moment. Nobody overtakes you; it goes on by itself.',
-  'pause.database_busy': 'The shop is very busy, so nobody is let in for a moment. Nobody overtakes you; it goes on by itself.',
+  'pause.title.since': 'The line is paused since {when}',
+  'pause.operator': 'The organiser has stopped the line for a moment. Your place is kept, nobody overtakes you, and it goes on by itself.',
+  'pause.database_busy': 'The shop is very busy, so nobody is let in for a moment. Your place is kept, nobody overtakes you, and it goes on by itself.',
   'pause.load_unknown': 'We cannot see how busy the shop is, so we let people in slowly until we can.',
   'pause.schedule': 'The line is paused as planned and goes on by itself.',
-  'pause.other': 'Nobody is let in for a moment. Nobody overtakes you; it goes on by itself.',
+  'pause.other': 'Nobody is let in for a moment. Your place is kept, nobody overtakes you, and it goes on by itself.',
   'slow.title': 'Slower than usual',
+  'slow.title.since': 'Slower than usual since {when}',
   'slow.database_busy': 'The shop is very busy, so fewer people are let in for a while, or nobody. Your place is kept, and it goes on by itself.',
   'slow.load_unknown': 'We cannot see how busy the shop is, so we let people in slowly until we can. Your place is kept.',
   'away.title': 'A short interruption',

@@ -1,7 +1,7 @@
 // How the waiting page looks in each state. It only writes; wait.js decides.
 
 import { $, attr, show, text } from './dom.js';
-import { countdown, estimate, moment, number, parts, rate, spoken } from './format.js';
+import { countdown, estimate, moment, number, parts, rate, recent, spoken } from './format.js';
 import { ahead, ending, isDraw, mayCheck, opening, panel, progress, soldOut } from './place.js';
 import { has, t } from './strings.js';
 import { destination } from './turn.js';
@@ -29,7 +29,7 @@ function titleOf({ state }, name, title) {
 }
 
 // notices are the lines above the panel: trouble, a pause, the organiser's words.
-function notices({ state, note }, name) {
+function notices({ state, note, now }, name) {
   const e = state.event;
   const waits = name === 'wait' || name === 'join';
   const slow = e?.state === 'open' && has(`slow.${e.reason}`); // by the load, not by anybody's hand
@@ -37,7 +37,9 @@ function notices({ state, note }, name) {
   show($('away'), state.away && name !== 'missing');
   show($('pause'), held && !state.away);
   if (held) {
-    text($('pause-title'), t(slow ? 'slow.title' : 'pause.title'));
+    const since = Date.parse(e.since);
+    const title = slow ? 'slow.title' : 'pause.title';
+    text($('pause-title'), Number.isFinite(since) ? t(`${title}.since`, { when: recent(since, now) }) : t(title));
     text($('pause-text'), slow ? t(`slow.${e.reason}`) : pauseText(e.reason));
   }
   show($('drain'), name === 'wait' && e?.state === 'draining');

@@ -263,8 +263,8 @@ async function leave() {
 function keepTold(seen) {
   const cached = 6000;
   if (!state.event || performance.now() - told > cached) return seen;
-  const { state: is, reason, message } = state.event;
-  return { ...seen, state: is, reason, message };
+  const { state: is, reason, since, message } = state.event;
+  return { ...seen, state: is, reason, since, message };
 }
 
 // lookAround keeps the public event fresh, often before joining, rarely after.
