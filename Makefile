@@ -69,6 +69,10 @@ fuzz: ## each fuzz target for FUZZTIME (10s), two at a time
 bench-once: ## each Go benchmark once, so that they live
 	@go test -run '^$$' -bench . -benchtime 1x ./... | grep -v '^\(goos\|goarch\|cpu\|pkg\):' 
 
+.PHONY: widget
+widget: ## fetch ALTCHA's widget for the waiting page from npm, as pinned
+	@.ci/vendor-altcha
+
 .PHONY: servers
 servers: ## install what the tests start for themselves, where it may
 	@.ci/servers

@@ -21,6 +21,9 @@
 //	recaptcha   this installation and for at most three seconds
 //	none        nobody is asked
 //
+// Our own waiting page solves puzzles only: its policy allows no third party's script.
+// The providers' kinds are for sites whose own pages join over the API.
+//
 // # Words
 //
 //   - puzzle: ALTCHA's challenge: find the counter whose derived key begins with the

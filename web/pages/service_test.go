@@ -16,6 +16,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/challenge"
 	"github.com/waitroom-dev/waitroom/web/pages"
 )
 
@@ -48,25 +50,27 @@ type service struct {
 	t       *testing.T
 	address string
 
-	mu        sync.Mutex // guards what follows
-	event     doc
-	ahead     time.Duration // of the service's clock before ours
-	place     doc           // the answer to entries/me; nil: nobody has joined
-	token     string
-	joined    int
-	unchanged int // answers to entries/me that the page had already
-	seats     map[string]string
-	version   int
-	sale      doc
-	refuse    map[string][]refusal // by "METHOD /path below the event": the next answers
-	calls     []call
-	wires     map[chan doc]bool
-	hellos    []string
-	noSocket  bool
-	noStream  bool
-	anyone    bool // entries/me knows everybody, whatever the token
-	newcomer  doc  // the answer to who joins; nil: at 50 in line
-	proof     any  // of the draw, for draw/me; nil: not in it
+	mu         sync.Mutex // guards what follows
+	event      doc
+	ahead      time.Duration // of the service's clock before ours
+	place      doc           // the answer to entries/me; nil: nobody has joined
+	token      string
+	joined     int
+	unchanged  int                   // answers to entries/me that the page had already
+	challenges *challenge.Challenger // nil: nobody is asked
+	settings   waitroom.ChallengeSettings
+	seats      map[string]string
+	version    int
+	sale       doc
+	refuse     map[string][]refusal // by "METHOD /path below the event": the next answers
+	calls      []call
+	wires      map[chan doc]bool
+	hellos     []string
+	noSocket   bool
+	noStream   bool
+	anyone     bool // entries/me knows everybody, whatever the token
+	newcomer   doc  // the answer to who joins; nil: at 50 in line
+	proof      any  // of the draw, for draw/me; nil: not in it
 }
 
 func newService(t *testing.T) *service {
@@ -88,6 +92,7 @@ func newService(t *testing.T) *service {
 	const base = "/v1/events/demo"
 	mux.HandleFunc("GET "+base, s.getEvent)
 	mux.HandleFunc("POST "+base+"/entries", s.postEntry)
+	mux.HandleFunc("GET "+base+"/challenge", s.getChallenge)
 	mux.HandleFunc("GET "+base+"/entries/me", s.getMe)
 	mux.HandleFunc("DELETE "+base+"/entries/me", s.deleteMe)
 	mux.HandleFunc("GET "+base+"/live", s.live)
@@ -216,6 +221,13 @@ func (s *service) getEvent(w http.ResponseWriter, _ *http.Request) {
 func (s *service) postEntry(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	status := http.StatusOK
+	if s.challenges != nil {
+		if code := s.challenged(r); code != "" {
+			s.mu.Unlock()
+			s.answer(w, http.StatusForbidden, doc{"status": 403, "code": code, "challenge": "/v1/events/demo/challenge"})
+			return
+		}
+	}
 	if s.place == nil || r.Header.Get("Authorization") != "Bearer "+s.token {
 		s.joined++
 		s.token = fmt.Sprintf("place-token-%d", s.joined)

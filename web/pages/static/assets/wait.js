@@ -2,6 +2,7 @@
 
 import { insist, call, pause, randomKey } from './api.js';
 import { Backoff, jitter } from './backoff.js';
+import { proved } from './challenge.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
 import { forget as forgetDraw, keep as keepDraw, verify } from './drawn.js';
@@ -211,7 +212,9 @@ async function join() {
   try {
     const answer = await insist(
       async (attempt) => (await comeAgain(attempt)) ??
-        call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, { token: mine.token, attempt, key }),
+        proved((challenge) => call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, {
+          token: mine.token, attempt, key, body: challenge && { challenge },
+        })),
       {
         tries: Infinity,
         backoff: new Backoff({ base: 1000, cap: 20000 }),
