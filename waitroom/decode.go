@@ -45,7 +45,6 @@ func (d Duration) String() string {
 // later are settings of the contract that this version refuses, and what to do.
 var later = map[string]string{
 	"lanes": "not supported by this version; remove it",
-	"fail":  "not supported by this version; it is always closed",
 }
 
 // DecodeSettings reads a whole event from JSON: defaults are filled in, and
@@ -80,6 +79,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	s.Limits = s.Limits.Defaults()
 	s.Challenge = s.Challenge.Defaults()
 	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
+	s.Fail = cmp.Or(s.Fail, failClosed)
 	if len(s.Load.Steps) == 0 {
 		d.fault("load.steps", "must have at least one step; with law none the load bounds nothing")
 	}

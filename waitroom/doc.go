@@ -82,6 +82,18 @@
 // person came by; in its last five seconds the store is asked each time. A verdict
 // takes 0.4 µs (BenchmarkViewEnter).
 //
+// # While the store is away
+//
+// With fail closed, the default, nobody passes. With fail open View.Enter lets pass
+// whoever was let in before the store went: who has entered by this node, until the
+// session's end as it was last known (a sliding one stands still), and who holds a
+// signed token whose claim time runs. Nobody is let in anew meanwhile, so the site
+// sees no more people than it did. What is given up: a revocation that this node had
+// not heard of, who completed by another node, and single use. Each grant that passes
+// so is logged once an outage, each pass marked, and the gate counts them
+// (waitroom_gate_unchecked_total). The first answer of the store ends it: who passed
+// meanwhile enters then, or hears that their time is over. Purchases stay closed.
+//
 // # Lost writes
 //
 // A replica that was promoted, or a server that restarts, may lack what was answered
@@ -166,4 +178,6 @@
 //     that would let them; whoever has joined keeps the place when the window ends.
 //  19. A code for one person brings in one, whoever else has it, and is spent by joining
 //     alone; the store has none that could be read.
+//  20. With fail open, a view that cannot ask lets pass who was let in, until their time
+//     ends, and nobody else; with fail closed, nobody.
 package waitroom

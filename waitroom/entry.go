@@ -65,6 +65,9 @@ type Grant struct {
 	// State is admitted or entered; or completed, expired or blocked (revoked) in
 	// answers about a grant that has ended.
 	State EntryState
+	// Unchecked is true in the answer for somebody who passes though the store could not
+	// be asked, since the event's fail is open.
+	Unchecked bool
 	// Entrance is true in the answer to the call that made it entered.
 	Entrance bool
 }

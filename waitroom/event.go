@@ -55,6 +55,10 @@ type Settings struct {
 	SessionTTL Duration `json:"session_ttl"`
 	// Session is fixed (default) or sliding: whether each pass of the gate renews it.
 	Session string `json:"session"`
+	// Fail says what the gate does while the store is away: closed (default), nobody
+	// passes; or open, whoever was let in before it went passes until their time ends,
+	// though nobody can look whether they were revoked since (View.Enter).
+	Fail string `json:"fail"`
 	// Grace is how long somebody may be away from the page. Default 2m.
 	Grace Duration `json:"grace"`
 	// GraceMobile is the grace for phones, whose sockets drop in the pocket. Default 10m.

@@ -31,6 +31,7 @@ func (s Settings) Defaults() Settings {
 	s.Order = cmp.Or(s.Order, "fifo")
 	s.Identity = cmp.Or(s.Identity, "anonymous")
 	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
+	s.Fail = cmp.Or(s.Fail, failClosed)
 	s.ClaimTTL = cmp.Or(s.ClaimTTL, Duration(5*time.Minute))
 	s.SessionTTL = cmp.Or(s.SessionTTL, Duration(10*time.Minute))
 	s.Session = cmp.Or(s.Session, "fixed")
@@ -145,6 +146,9 @@ const (
 	keepSoldOut   = "keep"
 
 	sessionSliding = "sliding"
+
+	failClosed = "closed"
+	failOpen   = "open"
 )
 
 const (
@@ -166,6 +170,7 @@ func (s Settings) faults() []FieldError {
 	s.beaconFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", identityJWT})
 	d.choice("session", s.Session, []string{"fixed", sessionSliding})
+	d.choice("fail", s.Fail, []string{failClosed, failOpen})
 	d.choice("on_sold_out", s.OnSoldOut, []string{keepSoldOut, CloseSoldOut})
 	if s.OnSoldOut == CloseSoldOut && s.Tickets.Kind == "none" {
 		d.fault("on_sold_out", "close needs something that is sold (tickets.kind)")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 )
@@ -48,6 +49,7 @@ type verdict struct {
 	grant  Grant     // without JTI as long as the store has not answered
 	ended  error     // why it opens nothing any more, for good
 	passed time.Time // when its person came by last; zero unless it is in slid
+	open   bool      // let pass unchecked, and told of
 }
 
 // find is what is known of a jti, or nil. Callers hold mu.
@@ -98,7 +100,7 @@ func (vs *verdicts) answered(jti string, v *verdict, g Grant, err error) {
 	switch {
 	case err == nil:
 		g.Entrance = false
-		v.grant = g
+		v.grant, v.open = g, false
 	case errors.Is(err, ErrRevoked), errors.Is(err, ErrTokenExpired), errors.Is(err, ErrNoEntry) && v.grant.JTI != "":
 		v.ended = finalOf(err)
 	}
@@ -200,18 +202,32 @@ func (vs *verdicts) unrenewed(jtis []string, since []time.Duration, now time.Tim
 // is the store's to say. From then on it answers from memory as long as the feed is
 // fresh (1 s), the session runs and the feed has not told of its end. The store hears
 // of sliding sessions in gathered writes. Errors as Line.Enter.
+//
+// While the store is away and the event's fail is open, it lets pass, marked
+// Unchecked, whoever was let in before: who has entered here, until the session's end
+// as last known; and who holds a pass whose claim time runs. Whoever this node knows
+// to be revoked or done stays out, and so does everybody without a pass. Once the
+// store answers it decides again, also on those who passed meanwhile.
 func (v *View) Enter(ctx context.Context, event EventID, p Pass) (Grant, error) {
 	f := v.follower(event)
 	if f == nil || p.Event != event {
 		return v.line.Enter(ctx, event, p)
 	}
+	g, err := v.enter(ctx, f, p)
+	if errors.Is(err, ErrUnavailable) {
+		return f.unchecked(p, err)
+	}
+	return g, err
+}
+
+func (v *View) enter(ctx context.Context, f *follower, p Pass) (Grant, error) {
 	if g, ok, err := f.verdict(p.JTI, time.Now()); ok {
 		return g, err
 	}
 	asked, err, _ := f.verdicts.asking.Do(p.JTI, func() (any, error) {
 		mark := f.verdicts.ask(p.JTI)
 		// Others wait for this answer too: who asked first may go.
-		g, err := v.line.Enter(context.WithoutCancel(ctx), event, p)
+		g, err := v.line.Enter(context.WithoutCancel(ctx), f.id, p)
 		f.verdicts.answered(p.JTI, mark, g, err)
 		return g, err
 	})
@@ -271,6 +287,42 @@ func (f *follower) verdict(jti string, now time.Time) (_ Grant, ok bool, _ error
 		return Grant{}, false, nil
 	}
 	return v.grant, true, nil
+}
+
+// unchecked decides on a pass while the store is away; cause says why it is.
+func (f *follower) unchecked(p Pass, cause error) (Grant, error) {
+	ev, known := f.now()
+	if !known || ev.Fail != failOpen {
+		return Grant{}, cause
+	}
+	vs := &f.verdicts
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	v := vs.find(p.JTI)
+	if v == nil {
+		v = &verdict{}
+		vs.keep(p.JTI, v)
+	}
+	if v.ended != nil {
+		return Grant{}, fmt.Errorf("enter %s: %w", f.id, v.ended)
+	}
+	g := v.grant
+	switch {
+	case g.JTI != "" && ev.Now.Before(g.SessionEnds):
+	case g.JTI == "" && ev.Now.Before(p.ClaimBy):
+		g = Grant{Event: f.id, Subject: p.Subject, JTI: p.JTI, AdmittedAt: p.AdmittedAt, ClaimBy: p.ClaimBy, State: EntryAdmitted}
+		if g.Entry = EntryID(p.Subject); ev.Identity == identityJWT {
+			g.Entry = f.line.entryOf(f.id, p.Subject)
+		}
+	default:
+		return Grant{}, cause
+	}
+	if !v.open {
+		v.open = true
+		f.log.Warn("passes unchecked: the store is away", zap.String("jti", p.JTI), zap.Bool("entered", g.State == EntryEntered))
+	}
+	g.Unchecked = true
+	return g, nil
 }
 
 // sure tells whether memory is what the store had a moment ago. With it goes the

@@ -186,6 +186,75 @@ func TestPromise16NoNewsNoVerdict(t *testing.T) {
 	})
 }
 
+// doc.go promise 20: with fail open, who was let in passes while the store is away,
+// until their time ends, and nobody else; the store decides again when it is back.
+func TestPromise20FailOpen(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Config{})
+	l := testLine(t, s.Client(t))
+	open(t, l, func(s *Settings) { s.Fail = "open" })
+	g := grantsFor(t, l, 6)
+	ctx := t.Context()
+	v, c := gatekeeper(t, s, l.cfg.Prefix)
+	const entered, holder, revoked, done, late, unseen = 0, 1, 2, 3, 4, 5
+	for _, i := range []int{entered, revoked, done} {
+		in, err := v.Enter(ctx, "e", passOf(g[i]))
+		require.NoError(t, err)
+		require.False(t, in.Unchecked)
+	}
+	require.NoError(t, l.Revoke(ctx, "e", g[revoked].JTI, "op"))
+	require.NoError(t, l.Complete(ctx, "e", g[done].JTI))
+	until(t, "the ends are known", func() bool {
+		_, err := v.Enter(ctx, "e", passOf(g[done]))
+		return err != nil
+	})
+	c.away.Store(true)
+	f := v.follower("e")
+	until(t, "the outage is noticed", func() bool { return c.stopped.Load() > 2 })
+	f.state.mu.Lock()
+	f.state.sure = time.Time{}
+	f.state.mu.Unlock()
+	require.NoError(t, l.Revoke(ctx, "e", g[unseen].JTI, "op"), "while this node hears nothing")
+
+	in, err := v.Enter(ctx, "e", passOf(g[entered]))
+	require.NoError(t, err)
+	require.True(t, in.Unchecked)
+	require.Equal(t, EntryEntered, in.State)
+	in, err = v.Enter(ctx, "e", passOf(g[holder]))
+	require.NoError(t, err)
+	require.Equal(t, Grant{
+		Event: "e", Entry: g[holder].Entry, Subject: g[holder].Subject, JTI: g[holder].JTI,
+		AdmittedAt: g[holder].AdmittedAt, ClaimBy: g[holder].ClaimBy, State: EntryAdmitted, Unchecked: true,
+	}, in)
+	_, err = v.Enter(ctx, "e", passOf(g[unseen]))
+	require.NoError(t, err, "what open gives up")
+	_, err = v.Enter(ctx, "e", passOf(g[revoked]))
+	require.ErrorIs(t, err, ErrRevoked)
+	_, err = v.Enter(ctx, "e", passOf(g[done]))
+	require.ErrorIs(t, err, ErrNoEntry)
+	over := passOf(g[late])
+	over.ClaimBy = time.Now().Add(-time.Minute)
+	_, err = v.Enter(ctx, "e", over)
+	require.ErrorIs(t, err, ErrUnavailable, "the claim time is over")
+	f.verdicts.mu.Lock()
+	f.verdicts.find(g[entered].JTI).grant.SessionEnds = time.Now().Add(-time.Minute)
+	f.verdicts.mu.Unlock()
+	_, err = v.Enter(ctx, "e", passOf(g[entered]))
+	require.ErrorIs(t, err, ErrUnavailable, "the session is over")
+
+	c.away.Store(false)
+	until(t, "the store decides again", func() bool {
+		in, err := v.Enter(ctx, "e", passOf(g[holder]))
+		require.NoError(t, err)
+		return !in.Unchecked
+	})
+	_, err = v.Enter(ctx, "e", passOf(g[unseen]))
+	require.ErrorIs(t, err, ErrRevoked)
+	ev, err := l.Event(ctx, "e")
+	require.NoError(t, err)
+	require.EqualValues(t, 4, ev.Entered, "the holder has entered now")
+}
+
 // An answer that was on its way while the feed told of the end is the older one.
 func TestVerdictsEndedMeanwhile(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,16 @@ func (s *Server) gate(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("X-Waitroom-User", pass.Subject)
 	h.Set("X-Waitroom-Entry", string(grant.Entry))
+	if grant.Unchecked {
+		s.metrics.unchecked.Inc()
+		h.Set(headerUnchecked, "1")
+	}
 	return noContent(c)
 }
+
+// headerUnchecked tells the site of a pass that nobody could check: the store is away,
+// and the event's fail is open.
+const headerUnchecked = "X-Waitroom-Unchecked"
 
 // waitingPage is where somebody without a token waits, and the address to come
 // back to where its host is allowed. Who comes without a token straight from the
@@ -98,15 +106,23 @@ func (s *Server) enter(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if grant.Unchecked {
+		s.metrics.unchecked.Inc()
+	}
 	s.setCookie(c, entryCookie+string(id), token, sessionLeft(grant))
 	return c.Redirect(http.StatusSeeOther, s.destination(form.Get("return_to")))
 }
 
 // sessionLeft is how long the cookie may live. The proxy asks for every request,
-// so that a cookie that lives too long lets nobody through.
+// so that a cookie that lives too long lets nobody through. Who comes in unchecked has
+// no session yet.
 func sessionLeft(g waitroom.Grant) time.Duration {
 	const atLeast = time.Minute
-	return max(atLeast, g.SessionEnds.Sub(g.AdmittedAt))
+	ends := g.SessionEnds
+	if ends.IsZero() {
+		ends = g.ClaimBy
+	}
+	return max(atLeast, ends.Sub(g.AdmittedAt))
 }
 
 // destination is a path of the site's own host, or an address on an allowed one;

@@ -23,6 +23,8 @@ type metrics struct {
 	requests *prometheus.HistogramVec
 	refusals *prometheus.CounterVec
 	credits  *prometheus.CounterVec
+
+	unchecked prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -41,7 +43,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Make-good credits: given, admitted, running (the turn still runs), or a refusal's code.",
 		}, []string{"result"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.refusals, m.credits} {
+	m.unchecked = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "waitroom_gate_unchecked_total",
+		Help: "Passes of the gate that nobody could check, since the store was away and the event's fail is open.",
+	})
+	for _, c := range []prometheus.Collector{m.requests, m.refusals, m.credits, m.unchecked} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register http metrics: %w", err)
 		}

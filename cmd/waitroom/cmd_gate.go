@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waitroom-dev/waitroom/cmd/waitroom/gate"
@@ -70,12 +73,38 @@ func runGate(cmd *cobra.Command, f gateFlags) error {
 			return usage(fmt.Errorf("rules: %s: %w", f.rules, err))
 		}
 	}
+	var passed unchecked
+	f.guard.Unchecked = passed.note
 	handler, err := gate.New(gate.Config{Upstream: f.upstream, Guard: f.guard, Rules: rules, Proxies: proxies}, log.Named("gate"))
 	if err != nil {
 		return usage(err)
 	}
 	group, ctx := errgroup.WithContext(cmd.Context())
 	group.Go(func() error { return handler.Run(ctx) })
+	group.Go(func() error { return passed.Run(ctx, log.Named("gate")) })
 	group.Go(func() error { return serveHandler(ctx, log, f.addr, handler) })
 	return group.Wait()
+}
+
+// unchecked counts the requests that pass while nobody can check them.
+type unchecked struct{ n atomic.Int64 }
+
+func (u *unchecked) note(guard.Person) { u.n.Add(1) }
+
+// Run says once a second how many have passed so, if any have, until ctx ends.
+func (u *unchecked) Run(ctx context.Context, log *zap.Logger) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for total, on := int64(0), true; on; {
+		select {
+		case <-ctx.Done():
+			on = false
+		case <-tick.C:
+		}
+		if n := u.n.Swap(0); n > 0 {
+			total += n
+			log.Warn("passed unchecked: the waiting room or its store is away", zap.Int64("requests", n), zap.Int64("in_all", total))
+		}
+	}
+	return nil
 }

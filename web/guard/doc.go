@@ -42,11 +42,16 @@
 //
 // # When the service is away
 //
+// Two things can be away. Where the service answers and its store does not, the
+// event's own fail decides, there. Where the service itself is silent, Config.Open does:
+//
 // Closed, the default: nobody passes whose verdict is not fresh. Open, if
 // Config.Open says so: whoever the service let in before stays in until the token's
 // own time ends, and so does whoever shows a signed token that is not yet expired.
 // Strangers never pass. What open gives up is revocation and the exact end of a
-// session while the service is silent.
+// session while the service is silent. Each request that passes so is marked
+// (Person.Unchecked) and told to Config.Unchecked, to be counted and logged; the first
+// answer of the service ends it.
 //
 // # Promises, each with a test that names it
 //

@@ -31,6 +31,9 @@ type Config struct {
 	SiteKey string
 	// Open lets signed holders pass while the service is away; see the package.
 	Open bool
+	// Unchecked, if it is there, is told of each request that passes though nobody could
+	// check: by Open, or by the event's own fail. It must not block.
+	Unchecked func(Person)
 	// Client asks the service; default: one with kept connections.
 	Client *http.Client
 }
@@ -44,6 +47,9 @@ type Person struct {
 	Entry string
 	// Token is the jti of the entry token: the id to complete the session with.
 	Token string
+	// Unchecked is true where nobody could check that the session still runs, and the
+	// configuration or the event says to let people pass all the same.
+	Unchecked bool
 }
 
 // Guard lets holders of an entry token through. Any number of goroutines may use it.
@@ -124,6 +130,9 @@ func (g *Guard) Check(r *http.Request) (Person, error) {
 			err = g.spend(r.Context(), who)
 		}
 		if err == nil {
+			if who.Unchecked && g.cfg.Unchecked != nil {
+				g.cfg.Unchecked(who)
+			}
 			return who, nil
 		}
 		if found = refusalOf(err); found.Code != "token_invalid" {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,7 +143,7 @@ func TestRevokedWithinFresh(t *testing.T) {
 func TestRunKeepsVerdictsFresh(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	g, err := New(Config{Service: s.URL, Event: event, Client: s.Client(), SiteKey: siteKey, Fresh: 4 * time.Second})
+	g, err := New(Config{Service: s.URL, Event: event, Client: s.Client(), SiteKey: siteKey, Fresh: 1200 * time.Millisecond})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -167,7 +168,7 @@ func TestRunKeepsVerdictsFresh(t *testing.T) {
 	}
 	began := time.Now()
 	every("confirmed", func(code int) bool { return code == http.StatusOK && s.checked.Load() >= 3 })
-	if time.Since(began) < 4*time.Second { // else the machine stood still for longer than a verdict holds
+	if time.Since(began) < 1200*time.Millisecond { // else the machine stood still for longer than a verdict holds
 		require.EqualValues(t, len(tokens), s.asked.Load(), "each was asked about apart once only")
 	}
 	s.says(tokens[7], refusals["token_revoked"])
@@ -221,7 +222,15 @@ func TestServiceAway(t *testing.T) {
 	short := func(open bool) func(*Config) {
 		return func(c *Config) { c.Fresh, c.Open = 50*time.Millisecond, open }
 	}
-	closed, open := newGuard(t, s, short(false)), newGuard(t, s, short(true))
+	var unchecked atomic.Int64
+	closed, open := newGuard(t, s, short(false)), newGuard(t, s, func(c *Config) {
+		short(true)(c)
+		c.Unchecked = func(who Person) {
+			if who.Unchecked && who.User == "ann" && who.Token != "" {
+				unchecked.Add(1)
+			}
+		}
+	})
 	inside, fresh, revoked := s.token(t, nil), s.token(t, nil), s.token(t, nil)
 	expired := s.token(t, func(c jwt.MapClaims, _ *jwt.Token) { c["exp"] = time.Now().Add(-time.Second).Unix() })
 	s.says(revoked, refusals["token_revoked"])
@@ -243,12 +252,18 @@ func TestServiceAway(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, visit(open, "/", "X-Entry-Token", inside).Code)
 	require.Equal(t, http.StatusOK, visit(open, "/", "X-Entry-Token", fresh).Code)
+	require.EqualValues(t, 2, unchecked.Load(), "each such pass is told of")
 	require.NotEqual(t, http.StatusOK, visit(open, "/", "X-Entry-Token", revoked).Code)
 	require.Equal(t, http.StatusServiceUnavailable, visit(open, "/", "X-Entry-Token", expired).Code)
 	require.Equal(t, http.StatusUnauthorized, visit(open, "/").Code, "a stranger waits as ever")
 
 	s.silent(false)
 	require.Equal(t, http.StatusOK, visit(closed, "/", "X-Entry-Token", inside).Code, "it comes back by itself")
+	require.Equal(t, http.StatusOK, visit(open, "/", "X-Entry-Token", inside).Code)
+	require.EqualValues(t, 2, unchecked.Load())
+	s.away(true) // the service answers, its store does not, and the event's fail is open
+	require.Equal(t, http.StatusOK, visit(open, "/", "X-Entry-Token", s.token(t, nil)).Code)
+	require.EqualValues(t, 3, unchecked.Load())
 }
 
 // doc.go promise 6 in part: the address that a browser is sent to holds where it

@@ -31,13 +31,14 @@ type service struct {
 
 	asked, fetched, checked atomic.Int64
 
-	mu      sync.Mutex // guards what follows
-	kid     string
-	key     ed25519.PrivateKey
-	public  map[string]ed25519.PublicKey
-	refuse  map[string]*RefusedError // by token
-	used    map[string]bool
-	silence bool
+	mu        sync.Mutex // guards what follows
+	kid       string
+	key       ed25519.PrivateKey
+	public    map[string]ed25519.PublicKey
+	refuse    map[string]*RefusedError // by token
+	used      map[string]bool
+	silence   bool
+	storeless bool
 }
 
 func newService(t *testing.T) *service {
@@ -92,6 +93,9 @@ func (s *service) verdict(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"code": refuse.Code})
 		return
 	}
+	if s.storeless {
+		w.Header().Set("X-Waitroom-Unchecked", "1")
+	}
 	w.Header().Set("X-Waitroom-User", "ann")
 	w.Header().Set("X-Waitroom-Entry", "entry-of-ann")
 	w.WriteHeader(http.StatusNoContent)
@@ -136,6 +140,12 @@ func (s *service) says(token string, refuse *RefusedError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse[token] = refuse
+}
+
+func (s *service) away(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.storeless = yes
 }
 
 func (s *service) silent(yes bool) {

@@ -45,7 +45,7 @@ func newVerdicts(cfg Config) (*verdicts, error) {
 func (v *verdicts) of(ctx context.Context, token string, id sum, c *claims) (Person, error) {
 	last, known := v.kept.Get(id)
 	if known && time.Now().Before(last.until) {
-		if last.refuse == nil && !last.used.Load() {
+		if last.refuse == nil && !last.who.Unchecked && !last.used.Load() {
 			v.use(last)
 		}
 		return last.answer()
@@ -57,7 +57,7 @@ func (v *verdicts) of(ctx context.Context, token string, id sum, c *claims) (Per
 		return now.answer()
 	}
 	if v.cfg.Open && (!known || last.refuse == nil) && time.Now().Before(c.ExpiresAt.Time) {
-		who := Person{User: c.Subject, Token: c.ID}
+		who := Person{User: c.Subject, Token: c.ID, Unchecked: true}
 		if known {
 			who.Entry = last.who.Entry
 		}
@@ -87,7 +87,7 @@ func (v *verdicts) ask(ctx context.Context, token string, id sum, c *claims) (*v
 	now := &verdict{id: id, until: asked.Add(v.cfg.Fresh)}
 	switch status {
 	case http.StatusNoContent:
-		now.who = Person{User: header.Get("X-Waitroom-User"), Entry: header.Get("X-Waitroom-Entry"), Token: c.ID}
+		now.who = Person{User: header.Get("X-Waitroom-User"), Entry: header.Get("X-Waitroom-Entry"), Token: c.ID, Unchecked: header.Get("X-Waitroom-Unchecked") != ""}
 	case http.StatusUnauthorized, http.StatusForbidden:
 		code := refusalCode(body)
 		refuse, known := refusals[code]
