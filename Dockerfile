@@ -1,10 +1,17 @@
-# Two stages: the first builds the static binary as `make build` does, the
-# second holds nothing else. The binary is process 1, so SIGTERM reaches it.
+# Three stages: the first brings the widget of the waiting page, the second builds
+# the static binary as `make build` does, the third holds nothing else. The binary is
+# process 1, so SIGTERM reaches it.
+FROM node:24-bookworm AS widget
+WORKDIR /src
+COPY .ci/widget .ci/widget
+RUN CI=true .ci/widget
+
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
+COPY --from=widget /src/web/pages/static/assets/altcha web/pages/static/assets/altcha
 RUN make build && mkdir /data
 
 FROM gcr.io/distroless/static-debian12:nonroot

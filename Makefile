@@ -14,11 +14,11 @@ run: build ## build and serve the demo on http://127.0.0.1:8080, everything embe
 	@exec bin/waitroom serve
 
 .PHONY: test
-test: servers ## run every test, with the race detector, against private real servers
+test: servers widget ## run every test, with the race detector, against private real servers
 	@$(TOOL) gotestsum --format pkgname -- -p=1 -race -shuffle=on -count=1 -timeout=15m ./...
 
 .PHONY: build
-build: ## the static binary, exactly as the Dockerfile makes it
+build: widget ## the static binary, exactly as the Dockerfile makes it
 	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waitroom ./cmd/waitroom
 
 .PHONY: load
@@ -70,8 +70,8 @@ bench-once: ## each Go benchmark once, so that they live
 	@go test -run '^$$' -bench . -benchtime 1x ./... | grep -v '^\(goos\|goarch\|cpu\|pkg\):' 
 
 .PHONY: widget
-widget: ## fetch ALTCHA's widget for the waiting page from npm, as pinned
-	@.ci/vendor-altcha
+widget: ## bring ALTCHA's widget for the waiting page from npm, as pinned, where it is missing
+	@.ci/widget
 
 .PHONY: servers
 servers: ## install what the tests start for themselves, where it may

@@ -1,11 +1,10 @@
 package pages_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
 	"testing"
 
@@ -47,57 +46,73 @@ func (s *service) getChallenge(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(offer) // the tab may be gone
 }
 
-// Promise 12, and promise 1 of package challenge: ALTCHA's own widget from npm solves
-// the service's own puzzles, under the page's own policy, and nobody clicks it.
-func TestPromise12TheWidgetSolvesTheChallenge(t *testing.T) {
+// needWidget skips the test where .ci/widget has not brought the widget; under CI=true
+// it fails.
+func needWidget(t *testing.T) {
+	t.Helper()
+	if _, err := fs.Stat(pages.Files(), "assets/altcha/altcha.js"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("make widget has not been run")
+		}
+		t.Skip("make widget has not been run")
+	}
+}
+
+// Promise 13, and promise 1 of package challenge: ALTCHA's own widget from npm solves
+// the service's own puzzles, under the page's own policy, and nobody clicks it; where a
+// build has no widget, the page solves them.
+func TestPromise13ChallengesAreSolved(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]bool{"widget": false, "page alone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !without {
+				needWidget(t)
+			}
+			s := newService(t)
+			challenges, err := challenge.New(challenge.Config{Key: make([]byte, 32)}, redistest.Mini(t), zap.NewNop(), prometheus.NewRegistry())
+			require.NoError(t, err)
+			s.set(func(s *service) {
+				s.challenges, s.settings, s.noWidget = challenges, waitroom.ChallengeSettings{Kind: waitroom.ChallengeALTCHA}, without
+			})
+			p := joined(t, s)
+			require.Len(t, s.seen(http.MethodGet, "/challenge"), 1)
+			require.Len(t, s.seen(http.MethodPost, "/entries"), 2, "without, and with the solution")
+			p.Until("document.getElementById('check').hidden")
+			for _, c := range s.seen(http.MethodPost, "/entries") {
+				require.NotContains(t, c.Query, "challenge")
+			}
+			p.NoFaults()
+		})
+	}
+}
+
+// Promise 13: what this page cannot solve is said, and nothing of a provider's is loaded.
+func TestPromise13AnothersChallengeIsSaid(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	challenges, err := challenge.New(challenge.Config{Key: make([]byte, 32)}, redistest.Mini(t), zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)
 	s.set(func(s *service) {
-		s.challenges, s.settings = challenges, waitroom.ChallengeSettings{Kind: waitroom.ChallengeALTCHA}
+		s.challenges, s.settings = challenges, waitroom.ChallengeSettings{Kind: waitroom.ChallengeTurnstile}
 	})
-	p := joined(t, s)
-	require.Len(t, s.seen(http.MethodGet, "/challenge"), 1)
-	require.Len(t, s.seen(http.MethodPost, "/entries"), 2, "without, and with the solution")
-	p.Until("document.getElementById('check').hidden")
-	for _, c := range s.seen(http.MethodPost, "/entries") {
-		require.NotContains(t, c.Query, "challenge")
-	}
+	p := browsertest.NewVisitor(t)
+	p.Open(s.address + "/")
+	p.Panel("join")
+	p.Click("join")
+	p.Reads("note", "This event checks its visitors on its own site. Please go back there and join from it.")
 	p.NoFaults()
-
-	// What this page cannot solve is said, and nothing of a provider's is loaded.
-	s.set(func(s *service) {
-		s.place, s.settings = nil, waitroom.ChallengeSettings{Kind: waitroom.ChallengeTurnstile}
-	})
-	other := browsertest.NewVisitor(t)
-	other.Open(s.address + "/")
-	other.Panel("join")
-	other.Click("join")
-	other.Reads("note", "This event checks its visitors on its own site. Please go back there and join from it.")
-	other.NoFaults()
 }
 
-// What is vendored is what .ci/vendor-altcha fetched, all of it is used, and it makes
-// no code of text.
-func TestVendoredWidget(t *testing.T) {
+// What .ci/widget brings is what the page loads, and it makes no code of text.
+func TestWidgetFiles(t *testing.T) {
 	t.Parallel()
-	sums := map[string]string{
-		"altcha.js":   "959494398e8fcde3414d09309ade24b444ede098b04dec1514f4754279bff031",
-		"altcha.css":  "03622256effb4e962d0c1da9a59684cf237f541f290703934c07a97dabcbad47",
-		"pbkdf2.js":   "7862add9c9d3d847ded3da928edcf406b46478754b9883351111414825b9c86f",
-		"LICENSE.txt": "bee1fb9d9c97d42c12c22332c5250f2fb1ef5c2321f6f82beb23e3b77be50a29",
-	}
-	names, err := fs.Glob(pages.Files(), "assets/altcha/*")
+	needWidget(t)
+	names, err := fs.Glob(pages.Files(), "assets/altcha/*.*s")
 	require.NoError(t, err)
-	require.Len(t, names, len(sums))
+	require.Len(t, names, 3)
 	for _, name := range names {
-		body := read(t, name)
-		sum := sha256.Sum256([]byte(body))
-		require.Equal(t, sums[path.Base(name)], hex.EncodeToString(sum[:]), name)
-		require.NotRegexp(t, `\beval\(|new Function|document\.write|importScripts`, body, name)
-		if path.Base(name) != "LICENSE.txt" {
-			require.Contains(t, read(t, "assets/challenge.js"), "/"+path.Base(name), "nobody loads it")
-		}
+		require.NotRegexp(t, `\beval\(|new Function|document\.write|importScripts`, read(t, name), name)
+		require.Contains(t, read(t, "assets/challenge.js"), "/"+path.Base(name), "nobody loads it")
 	}
 }

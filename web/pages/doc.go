@@ -1,15 +1,16 @@
 // Package pages carries what browsers get: the waiting page, the shop and the
 // operator's console. They are plain files, ES modules and one style sheet, without
 // a build step; they are the same bytes for everyone, so that a CDN can serve them.
-// Of others there is one thing: ALTCHA's widget in assets/altcha, its own files from npm
-// as .ci/vendor-altcha fetches them, which a page loads only where it is challenged.
+// Of others there is one thing: ALTCHA's widget in assets/altcha, its own files from npm,
+// which .ci/widget brings when the service is built and a page loads only where it is
+// challenged. Without npm the build has none, and puzzle.js does what the widget would.
 //
 //	index.html ── wait.js ────┬─ place.js   what the page knows: one pure function from
 //	                          │             messages to the next page
 //	                          ├─ live.js    the connection: socket, else stream, else asking
 //	                          ├─ event.js   the public event, and the server's clock
 //	                          ├─ drawn.js   the check of one's own place in a draw, by draw.js
-//	                          ├─ challenge.js  a challenge before joining, by ALTCHA's widget
+//	                          ├─ challenge.js  a challenge before joining, by ALTCHA's widget or puzzle.js
 //	                          └─ turn.js    the way into the shop or to the site
 //	shop.html ─── shop.js ────┬─ basket.js  choice, price, keys, outcomes: pure
 //	                          └─ seats.js   the map: 2,000 buttons, one tab stop a section
@@ -49,6 +50,6 @@
 //     comes by whatever connection there is.
 //  12. Where a socket says what changes on the seat map, the page does not ask; a choice
 //     that went is named, and nothing that is older than what it has counts.
-//  12. Where a challenge is wanted, ALTCHA's own widget solves it, on our origin and under
-//     the same policy, without a person's doing; what cannot be solved here is said.
+//  13. Where a challenge is wanted, ALTCHA's own widget solves it, or without it the page
+//     itself, on our origin and under the same policy, without a person's doing; what cannot be solved here is said.
 package pages

@@ -59,6 +59,7 @@ type service struct {
 	unchanged  int                   // answers to entries/me that the page had already
 	challenges *challenge.Challenger // nil: nobody is asked
 	settings   waitroom.ChallengeSettings
+	noWidget   bool // the build has no widget
 	seats      map[string]string
 	version    int
 	sale       doc
@@ -133,6 +134,16 @@ func (s *service) files(mux *http.ServeMux) {
 		})
 	}
 	mux.Handle("GET /assets/", http.FileServerFS(static))
+	mux.HandleFunc("GET /assets/altcha/", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		without := s.noWidget
+		s.mu.Unlock()
+		if without {
+			http.NotFound(w, r)
+			return
+		}
+		http.FileServerFS(static).ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET /test/{name}", func(w http.ResponseWriter, r *http.Request) {
 		switch name := r.PathValue("name"); name {
 		case "blank.html":

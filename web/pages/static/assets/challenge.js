@@ -1,6 +1,7 @@
 // A challenge before joining: ALTCHA's own widget, which we serve ourselves, works it
 // out in a few workers. Nobody has to read, hear or click anything. The files under
-// altcha/ come from npm by .ci/vendor-altcha, and are loaded only where they are needed.
+// altcha/ come from npm when the service is built (.ci/widget), and are loaded only where
+// they are needed; where the build or the network has none, puzzle.js does the same.
 
 import { call } from './api.js';
 import { $ } from './dom.js';
@@ -38,20 +39,26 @@ function load() {
   return loaded;
 }
 
-// work has the widget solve one challenge; it is shown meanwhile.
-async function work(challenge) {
-  await load();
+// byWidget has the widget solve one challenge.
+async function byWidget(challenge) {
   const widget = document.createElement('altcha-widget');
   const mounted = new Promise((resolve) => widget.addEventListener('load', resolve, { once: true }));
+  $('check-widget').replaceChildren(widget);
+  await mounted;
+  widget.configure({ challenge, hideFooter: true, hideLogo: true, humanInteractionSignature: false, minDuration: 0 });
+  const result = await widget.verify();
+  return result?.payload;
+}
+
+// work solves one challenge, and shows meanwhile that it does.
+async function work(challenge) {
   const box = $('check');
   box.hidden = false;
   try {
-    $('check-widget').replaceChildren(widget);
-    await mounted;
-    widget.configure({ challenge, hideFooter: true, hideLogo: true, humanInteractionSignature: false, minDuration: 0 });
-    const result = await widget.verify();
-    if (!result?.payload) throw new Unsolvable('challenge_failed');
-    return result.payload;
+    const there = await load().then(() => true, () => false);
+    const payload = await (there ? byWidget(challenge) : import('./puzzle.js').then(({ answer }) => answer(challenge)));
+    if (!payload) throw new Unsolvable('challenge_failed');
+    return payload;
   } finally {
     box.hidden = true;
     $('check-widget').replaceChildren();
