@@ -36,7 +36,7 @@ func (h *hall) suppose(asks []*ask, f *facts) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, it := range h.inItems {
-		f.stock[it.ID] = stockRow{it.ID, it.Total, it.Free, it.Version}
+		f.stock[it.ID] = stockRow{id: it.ID, total: it.Total, free: it.Free, version: it.Version}
 	}
 	if h.cat.Kind != KindSeats {
 		return true

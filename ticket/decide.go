@@ -156,7 +156,11 @@ func (p *plan) find(h *hall, cat Catalogue, f *facts, a *ask, seats map[string]b
 		return p.choose(h, f, a, cat.Kind)
 	case booked(cat.Kind):
 		ids := h.inOrder(a.Seats)
-		return ids, p.enough(f, ids)
+		err := p.enough(f, ids)
+		if err != nil && p.leftBeside(f, ids) {
+			err = fmt.Errorf("%v: %w", ids, ErrSeatTaken) // that one is gone, and not everything
+		}
+		return ids, err
 	case a.Quantity > 0:
 		ids := h.pick(wish{a.Quantity, a.Section, a.Wheelchair}, f.among)
 		if len(ids) < a.Quantity {
@@ -174,6 +178,20 @@ func (p *plan) find(h *hall, cat Catalogue, f *facts, a *ask, seats map[string]b
 		return nil, fmt.Errorf("%s: %w", id, ErrCompanion)
 	}
 	return h.inOrder(a.Seats), nil
+}
+
+// leftBeside says whether other items than these have a place left.
+func (p *plan) leftBeside(f *facts, ids []string) bool {
+	others := f.open
+	for id, r := range f.stock {
+		if r.free > 0 {
+			others-- // those of the group are looked at one by one
+		}
+		if !slices.Contains(ids, id) && r.free > p.taken[id] {
+			return true
+		}
+	}
+	return others > 0
 }
 
 // enough is ErrSoldOut when an item has fewer places left than ids want of it.

@@ -64,7 +64,9 @@
 // What costs nothing goes the same way: it is held, and the call that would pay it
 // makes it paid at once, without a payment. So a hold that nobody confirms ends,
 // and a client need not know prices to take the right steps. A slot or a course
-// without a place left is ErrSoldOut, since it is counted like a stock.
+// that is named and has no place left is ErrSeatTaken while another one has, as a seat
+// is, and ErrSoldOut when nothing is left of anything: so whoever hears "sold out" may
+// go home. One that an operator has closed has none left.
 //
 // A group of seats or of stock is bold at first: it asks for the time only, supposes
 // that all of it can be done, and lets the guards of its writes find out. If one of
@@ -123,7 +125,8 @@
 //  20. A sheet is read as it was written, and what is wrong in it is told by line and
 //     column, all at once; an import that would take or change what somebody has is
 //     refused by its lines, and then nothing is done.
-//  21. Seats that an operator holds back or puts on sale are so on every node; nobody
+//  21. Seats that an operator holds back or puts on sale, and slots, courses and stock
+//     that one closes and opens, are so on every node; nobody
 //     loses a seat by it.
 //  22. Reading the map asks the database nothing, however many read it: 2,000 readers
 //     of 5,000 seats, no statement. A read takes 10 µs on a busy machine while each

@@ -24,6 +24,15 @@ type stockRow struct {
 	id          string
 	total, free int64
 	version     int64
+	closed      bool // by an operator: nothing of it is sold
+}
+
+// open is what may be sold of it.
+func (r stockRow) open() int64 {
+	if r.closed {
+		return 0
+	}
+	return r.free
 }
 
 // facts are what the database says of a group's requests, before it is judged.
@@ -36,6 +45,8 @@ type facts struct {
 	shares    map[string]int64  // what persons hold and own
 	seats     map[string]seatRow
 	stock     map[string]stockRow
+	// open is how many items have a place left, where one that is asked for may have none.
+	open int64
 	// bookings are the slots or courses that persons hold and own, and versions
 	// those of the persons' shares when that was read.
 	bookings map[string][]string
@@ -66,7 +77,7 @@ SELECT 1, r.i, (SELECT count(*) FROM reservations t WHERE t.event = r.event AND 
 	coalesce((SELECT s.n FROM shares s WHERE s.event = r.event AND s.person = r.person), 0),
 	coalesce((SELECT a.status FROM answers a WHERE a.key = r.key), 0), '' FROM {rows}
 UNION ALL
-SELECT 2, 0, i.free, i.total, i.version, i.id FROM items i WHERE i.event = $1 AND i.id = '` + StockItem + `'`
+SELECT 2, 0, i.free * (1 - i.closed), i.total, i.version, i.id FROM items i WHERE i.event = $1 AND i.id = '` + StockItem + `'`
 
 // rows starts a list of n rows about this event.
 func (h *hall) rows(n int) *list { return table("event", slices.Repeat([]string{h.event}, n)) }
@@ -116,7 +127,7 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 				known = append(known, asks[i].key)
 			}
 		case rowStock:
-			f.stock[name] = stockRow{name, b.Int64, a, c.Int64}
+			f.stock[name] = stockRow{id: name, total: b.Int64, free: a, version: c.Int64}
 		}
 		return nil
 	}, question, h.rows(n).column("i", at).column("jti", jtis).column("person", persons).column("key", keys), h.event, s.skew.Load())
@@ -179,18 +190,36 @@ func (s *Store) bookings(ctx context.Context, t tx, h *hall, asks []*ask, f *fac
 		return err
 	}
 	ids := wantedItems(h, asks)
-	return t.query(ctx, func(scan func(...any) error) error {
+	err = t.query(ctx, func(scan func(...any) error) error {
 		var r stockRow
 		var total, free, version sql.NullInt64
 		err := scan(&r.id, &total, &free, &version)
 		if version.Valid { // else there is no such item
-			f.stock[r.id] = stockRow{r.id, total.Int64, free.Int64, version.Int64}
+			f.stock[r.id] = stockRow{id: r.id, total: total.Int64, free: free.Int64, version: version.Int64}
 		}
 		return err
 	}, `SELECT r.id, (SELECT i.total FROM items i WHERE i.event = r.event AND i.id = r.id),
-		(SELECT i.free FROM items i WHERE i.event = r.event AND i.id = r.id),
+		(SELECT i.free * (1 - i.closed) FROM items i WHERE i.event = r.event AND i.id = r.id),
 		(SELECT i.version FROM items i WHERE i.event = r.event AND i.id = r.id) FROM {rows}`,
 		h.rows(len(ids)).column("id", ids))
+	if err != nil || !f.short(asks) {
+		return err
+	}
+	return t.query(ctx, func(scan func(...any) error) error { return scan(&f.open) },
+		`SELECT count(*) FROM items WHERE event = $1 AND free > 0 AND closed = 0`, nil, h.event)
+}
+
+// short says whether a slot or a course has fewer places left than are asked for by name.
+func (f *facts) short(asks []*ask) bool {
+	want := map[string]int64{}
+	for _, a := range asks {
+		for _, id := range a.Seats {
+			if want[id]++; want[id] > f.stock[id].free {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // wantedItems are the slots or courses that asks are about: those that they name,

@@ -151,7 +151,7 @@ func (h *hall) learnStock(rows []stockRow) {
 		}
 		h.journal.note(r.id, now)
 		h.content += mark(it.ID, r.version) - mark(it.ID, it.Version)
-		it.Free, it.Total, it.Version = r.free, r.total, r.version
+		it.Free, it.Total, it.Version, it.Closed = r.open(), r.total, r.version, r.closed
 		h.changed = true
 	}
 }

@@ -13,6 +13,10 @@ type Imported struct {
 	Added   int `json:"added"`
 	Changed int `json:"changed"`
 	Removed int `json:"removed"`
+	// Places is how many places that are not blocked there are now, and Before how many
+	// there were.
+	Places int64 `json:"places"`
+	Before int64 `json:"places_before"`
 }
 
 // Import makes the places of an event those of a sheet: what is missing is added,
@@ -50,6 +54,7 @@ func (s *Store) Import(ctx context.Context, event string, sheet Sheet) (Imported
 			return err
 		}
 		done = w.sum()
+		done.Places, done.Before = sheet.places(), in.sheet().places()
 		if !was.imported {
 			if err := t.insert(ctx, 1, `UPDATE catalogues SET imported = 1 WHERE event = $1`, nil, event); err != nil {
 				return err
@@ -67,6 +72,21 @@ func (s *Store) Import(ctx context.Context, event string, sheet Sheet) (Imported
 		return Imported{}, fmt.Errorf("import into %s: %w", event, err)
 	}
 	return done, s.renewed(ctx, event)
+}
+
+// places are those of the sheet that are for sale.
+func (s Sheet) places() (n int64) {
+	for _, section := range s.Sections {
+		for _, seat := range section.Seats {
+			if !seat.Blocked {
+				n++
+			}
+		}
+	}
+	for _, it := range s.Items {
+		n += it.Capacity
+	}
+	return n
 }
 
 // Export gives the places that an event sells. ErrWrongMode: it sells nothing that

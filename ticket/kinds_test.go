@@ -76,7 +76,7 @@ func TestPromise2FiftyAtOnceOnOneSlot(t *testing.T) {
 		got := atOnce(50, func(i int) string {
 			return reserveOn(t, nodes[i%2], (&buyer{event: locking, name: fmt.Sprint("p", i)}).seats("s1"))
 		})
-		require.Equal(t, map[string]int{"": 10, ErrSoldOut.Error(): 40}, got, locking)
+		require.Equal(t, map[string]int{"": 10, ErrSeatTaken.Error(): 40}, got, locking)
 		for _, n := range nodes {
 			require.EqualValues(t, 0, count(t, n, `SELECT free FROM items WHERE event = $1 AND id = 's1'`, locking))
 			require.EqualValues(t, 10, count(t, n, `SELECT count(*) FROM bookings WHERE event = $1`, locking))

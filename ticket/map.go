@@ -175,13 +175,15 @@ func (in *intake) read(ctx context.Context, t tx, event string) error {
 	return t.query(ctx, func(scan func(...any) error) error {
 		var p itemPlace
 		var meetings string
-		err := scan(&p.id, &p.total, &p.free, &p.version, &p.name, &p.ord, &p.price, &p.starts, &p.ends, &meetings)
+		var closed int64
+		err := scan(&p.id, &p.total, &p.free, &p.version, &p.name, &p.ord, &p.price, &p.starts, &p.ends, &meetings, &closed)
+		p.closed = closed != 0
 		if err == nil && meetings != "" {
 			err = json.Unmarshal([]byte(meetings), &p.meetings)
 		}
 		in.items = append(in.items, p)
 		return err
-	}, `SELECT id, total, free, version, name, ord, price_cents, starts_ms, ends_ms, meetings
+	}, `SELECT id, total, free, version, name, ord, price_cents, starts_ms, ends_ms, meetings, closed
 		FROM items WHERE event = $1 ORDER BY ord, id`, nil, event)
 }
 
@@ -248,7 +250,7 @@ func (h *hall) build(in intake) {
 	for i, p := range in.items {
 		it := p.item(in.cat, int64(i))
 		if was := oldItems[p.id]; was != nil && was.Version > p.version {
-			it.Free, it.Total, it.Version = was.Free, was.Total, was.Version
+			it.Free, it.Total, it.Version, it.Closed = was.Free, was.Total, was.Version, was.Closed
 		}
 		h.content += mark(it.ID, it.Version)
 		h.items[it.ID] = it
@@ -259,7 +261,7 @@ func (h *hall) build(in intake) {
 // item is what the map says of it.
 func (p itemPlace) item(c Catalogue, ord int64) *item {
 	it := &item{ord: ord, Item: Item{
-		ID: p.id, Name: p.name, Total: p.total, Free: p.free, Version: p.version,
+		ID: p.id, Name: p.name, Total: p.total, Free: p.open(), Closed: p.closed, Version: p.version,
 		PriceCents: c.PriceCents, Currency: c.Currency, Meetings: p.meetings,
 	}}
 	if p.price >= 0 {

@@ -91,12 +91,16 @@ func (w *world) sweep() bool {
 }
 
 func (w *world) refusal(person, jti, seat string) string {
-	used, taken, n := false, 0, 0
+	used, taken, n, held, places := false, 0, 0, 0, 0
+	for _, p := range w.places {
+		places += p
+	}
 	has := map[string]bool{}
 	for _, r := range w.all {
 		if !r.living() {
 			continue
 		}
+		held++
 		used = used || r.jti == jti
 		if r.seat == seat {
 			taken++
@@ -110,6 +114,8 @@ func (w *world) refusal(person, jti, seat string) string {
 	case used:
 		return ErrTokenUsed.Error()
 	case taken >= w.places[seat] && w.kind == KindSeats:
+		return ErrSeatTaken.Error()
+	case taken >= w.places[seat] && held < places:
 		return ErrSeatTaken.Error()
 	case taken >= w.places[seat]:
 		return ErrSoldOut.Error()

@@ -252,10 +252,12 @@ func (h *hall) refresh(ctx context.Context, t tx, ids []string) error {
 	var stock []stockRow
 	err := t.query(ctx, func(scan func(...any) error) error {
 		var r stockRow
-		err := scan(&r.id, &r.total, &r.free, &r.version)
+		var closed int64
+		err := scan(&r.id, &r.total, &r.free, &r.version, &closed)
+		r.closed = closed != 0
 		stock = append(stock, r)
 		return err
-	}, `SELECT i.id, i.total, i.free, i.version FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id`,
+	}, `SELECT i.id, i.total, i.free, i.version, i.closed FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id`,
 		h.rows(len(ids)).column("id", ids))
 	if err != nil {
 		return err

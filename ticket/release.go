@@ -105,12 +105,14 @@ func release(ctx context.Context, t tx, ended []Reservation) (freed, error) {
 	err = t.query(ctx, func(scan func(...any) error) error {
 		var event string
 		var r stockRow
-		err := scan(&event, &r.id, &r.total, &r.free, &r.version)
+		var closed int64
+		err := scan(&event, &r.id, &r.total, &r.free, &r.version, &closed)
+		r.closed = closed != 0
 		f.stock[event] = append(f.stock[event], r)
 		return err
 	}, `UPDATE items SET free = items.free + r.n, version = items.version + 1 FROM {rows}
 		WHERE items.event = r.event AND items.id = r.name
-		RETURNING items.event, items.id, items.total, items.free, items.version`, spread(stock))
+		RETURNING items.event, items.id, items.total, items.free, items.version, items.closed`, spread(stock))
 	return f, err
 }
 

@@ -85,10 +85,12 @@ type Seat struct {
 
 // Item is a stock that is sold by quantity, a slot, or a course.
 type Item struct {
-	ID         string `json:"id"`
-	Name       string `json:"name,omitempty"`
-	Total      int64  `json:"total"`
-	Free       int64  `json:"free"`
+	ID    string `json:"id"`
+	Name  string `json:"name,omitempty"`
+	Total int64  `json:"total"`
+	Free  int64  `json:"free"`
+	// Closed by an operator: nothing of it is free, whatever is left.
+	Closed     bool   `json:"closed,omitempty"`
 	PriceCents int64  `json:"price_cents"`
 	Currency   string `json:"currency"`
 	// StartsAt and EndsAt are a slot's time as RFC 3339 with milliseconds, in UTC.

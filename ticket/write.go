@@ -146,7 +146,7 @@ func (p *plan) writeStock(h *hall) []step {
 	for _, id := range slices.Sorted(maps.Keys(p.taken)) {
 		steps = append(steps, step{
 			statement: `UPDATE items SET free = free - $3, version = version + 1
-				WHERE event = $1 AND id = $2 AND free >= $3 RETURNING total, free, version`,
+				WHERE event = $1 AND id = $2 AND free >= $3 AND closed = 0 RETURNING total, free, version`,
 			args: []any{h.event, id, p.taken[id]},
 			want: 1,
 			each: func(scan func(...any) error) error {

@@ -140,7 +140,9 @@ type LoadStep struct {
 type TicketSettings struct {
 	// Kind is none (default), stock, seats, slots or courses.
 	Kind string `json:"kind"`
-	// Stock is the number of tickets for kind stock.
+	// Stock is the number of tickets for kind stock. For the others it is the number of
+	// places that are imported, which the quota of mode instant is made of; an import
+	// sets it.
 	Stock int `json:"stock,omitempty"`
 	// Sections are the seat map for kind seats. Without any, the map is imported.
 	Sections []SectionSettings `json:"sections,omitempty"`

@@ -2,6 +2,7 @@ package waitroom
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ type AuditRecord struct {
 	ID     string    `json:"id"` // for the next page
 	At     time.Time `json:"at"` // the event's clock
 	By     string    `json:"by"`
-	What   string    `json:"what"`   // create, patch, delete, admit, block, revoke, state
+	What   string    `json:"what"`   // create, patch, delete, admit, block, revoke, state, seats, import
 	Before string    `json:"before"` // what it was, as the deed has it
 	After  string    `json:"after"`
 }
@@ -292,6 +293,15 @@ func (l *Line) Audit(ctx context.Context, id EventID, after string, limit int) (
 		records[i] = auditRecord(m)
 	}
 	return records, nil
+}
+
+// Note keeps in an event's trail what an operator did beside the line: by whom, what,
+// and what was before and after. Errors: ErrNoEvent, ErrUnavailable.
+func (l *Line) Note(ctx context.Context, id EventID, deed AuditRecord) error {
+	if _, err := l.call(ctx, scriptNote, id, nil, rand.Text(), deed.By, deed.What, deed.Before, deed.After); err != nil {
+		return fmt.Errorf("note in %s: %w", id, err)
+	}
+	return nil
 }
 
 func auditRecord(m redis.XMessage) AuditRecord {

@@ -44,6 +44,8 @@ func TestQuotaIsStockTimesFactorRoundedUp(t *testing.T) {
 		240: {Tickets: TicketSettings{Stock: 200}, Quota: QuotaSettings{Factor: 1.2}},
 		900: {Tickets: TicketSettings{Stock: 900}, Quota: QuotaSettings{Factor: 1}},
 		2:   {Tickets: TicketSettings{Stock: 1}, Quota: QuotaSettings{Factor: 1.5}},
+		12:  {Tickets: TicketSettings{Items: []ItemSettings{{Capacity: 3}, {Capacity: 5}}}, Quota: QuotaSettings{Factor: 1.5}},
+		6:   {Tickets: TicketSettings{Kind: "seats", Stock: 4}, Quota: QuotaSettings{Factor: 1.5}}, // imported
 		9:   {Tickets: TicketSettings{Sections: []SectionSettings{{Rows: 2, SeatsPerRow: 3}}}, Quota: QuotaSettings{Factor: 1.5}},
 	} {
 		require.Equal(t, want, s.Tokens())

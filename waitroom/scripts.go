@@ -48,6 +48,7 @@ var (
 	scriptLeave    = script("leave")
 	scriptLog      = script("log")
 	scriptLost     = script("lost")
+	scriptNote     = script("note")
 	scriptNumbered = script("numbered")
 	scriptPatch    = script("patch")
 	scriptPlace    = script("place")

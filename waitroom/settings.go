@@ -99,7 +99,13 @@ func (s Settings) lobbyFault(state State) error {
 
 // stock is how many pieces are for sale.
 func (s Settings) stock() int64 {
-	n := int64(s.Tickets.Stock)
+	if s.Tickets.Stock > 0 { // of kind stock, or of places that are imported
+		return int64(s.Tickets.Stock)
+	}
+	n := int64(0)
+	for _, it := range s.Tickets.Items {
+		n += int64(it.Capacity)
+	}
 	for _, sec := range s.Tickets.Sections {
 		n += int64(sec.Rows) * int64(sec.SeatsPerRow)
 	}
@@ -266,11 +272,11 @@ func (s TicketSettings) faults(d *decoder) {
 	if !currencies.MatchString(s.Currency) {
 		d.fault("tickets.currency", "must be three capital letters")
 	}
-	if s.Kind == "stock" && (s.Stock < 1 || s.Stock > 100_000_000) {
+	if s.Kind == "stock" && s.Stock < 1 || s.Stock < 0 || s.Stock > 100_000_000 {
 		d.fault("tickets.stock", "must be 1 to 100000000")
 	}
-	if s.Kind != "stock" && s.Stock != 0 {
-		d.fault("tickets.stock", "is for kind stock")
+	if s.Kind == "none" && s.Stock != 0 {
+		d.fault("tickets.stock", "needs something that is sold (tickets.kind)")
 	}
 	if s.Kind != "seats" && len(s.Sections) > 0 {
 		d.fault("tickets.sections", "are for kind seats")

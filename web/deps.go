@@ -46,6 +46,7 @@ type Operations interface {
 	Revoke(ctx context.Context, event waitroom.EventID, jti, by string) error
 	AddCodes(ctx context.Context, req waitroom.CodesRequest) (added int, err error)
 	Audit(ctx context.Context, event waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error)
+	Note(ctx context.Context, event waitroom.EventID, deed waitroom.AuditRecord) error
 }
 
 // View is this node's memory of the lines. Place, PlaceOf and Enter ask the line
@@ -74,7 +75,7 @@ type Tickets interface {
 	Remove(ctx context.Context, event string) error
 	Import(ctx context.Context, event string, sheet ticket.Sheet) (ticket.Imported, error)
 	Export(ctx context.Context, event string) (ticket.Sheet, error)
-	Block(ctx context.Context, event string, block, release []string) error
+	Block(ctx context.Context, event string, block, release []string) ([]ticket.PlaceChange, error)
 	Map(ctx context.Context, event string) (*ticket.Map, string, error)
 	SeatsLeft(event string) (int64, bool)
 	Reserve(ctx context.Context, req ticket.ReserveRequest) (ticket.Answer, error)

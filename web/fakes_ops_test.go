@@ -14,6 +14,7 @@ type fakeOperations struct {
 	created []waitroom.Settings
 	deleted []waitroom.EventID
 	patched []string
+	notes   []waitroom.AuditRecord
 	admit   func(waitroom.AdmitRequest) ([]waitroom.Grant, error)
 }
 
@@ -71,6 +72,12 @@ func (o *fakeOperations) Admit(_ context.Context, _ waitroom.EventID, r waitroom
 }
 
 func (o *fakeOperations) Block(_ context.Context, id waitroom.EventID, _ waitroom.EntryID, _ string) error {
+	_, err := o.known(id)
+	return err
+}
+
+func (o *fakeOperations) Note(_ context.Context, id waitroom.EventID, deed waitroom.AuditRecord) error {
+	o.notes = append(o.notes, deed)
 	_, err := o.known(id)
 	return err
 }

@@ -272,12 +272,15 @@ func (t *fakeTickets) Remove(_ context.Context, event string) error {
 
 func (t *fakeTickets) Import(_ context.Context, _ string, sheet ticket.Sheet) (ticket.Imported, error) {
 	t.sheets = append(t.sheets, sheet)
-	return ticket.Imported{Added: len(sheet.Items)}, nil
+	return ticket.Imported{Added: len(sheet.Items), Before: 4, Places: 7}, nil
 }
 
-func (t *fakeTickets) Block(_ context.Context, _ string, block, release []string) error {
+func (t *fakeTickets) Block(_ context.Context, _ string, block, release []string) ([]ticket.PlaceChange, error) {
 	t.blocked = [][]string{block, release}
-	return nil
+	if len(block) == 0 {
+		return nil, nil
+	}
+	return []ticket.PlaceChange{{ID: block[0], Before: "free", After: "blocked"}}, nil
 }
 
 func (t *fakeTickets) Export(context.Context, string) (ticket.Sheet, error) {

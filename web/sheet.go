@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/ticket"
+	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
 // mostSheet is the most bytes of a file of places: half a million seats with short
@@ -50,16 +53,53 @@ func (s *Server) opsImport(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	if _, err := s.deps.View.Event(ctx, id); err != nil {
+	ev, err := s.deps.View.Event(ctx, id)
+	if err != nil {
 		return err
 	}
 	done, err := s.deps.Tickets.Import(ctx, string(id), sheet)
 	if err != nil {
 		return err
 	}
+	if err := s.noteImport(ctx, ev, done); err != nil {
+		return err
+	}
 	s.log.Info("catalogue imported", zap.String("event", string(id)), zap.String("kind", sheet.Kind),
 		zap.Int("added", done.Added), zap.Int("changed", done.Changed), zap.Int("removed", done.Removed))
 	return writeJSON(c, http.StatusOK, done)
+}
+
+// noteImport writes an import into the trail, and makes the quota of an event with mode
+// instant out of the places that there are now. Where that fails, the same import
+// again, which then changes nothing, makes up for it.
+func (s *Server) noteImport(ctx context.Context, ev waitroom.Event, done ticket.Imported) error {
+	if done.Added+done.Changed+done.Removed > 0 {
+		if err := s.noteDeed(ctx, ev.ID, "import", map[string]int64{"places": done.Before}, done); err != nil {
+			return err
+		}
+	}
+	if ev.Mode != waitroom.ModeInstant || done.Places < 1 || int64(ev.Tickets.Stock) == done.Places {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"tickets":{"stock":%d}}`, done.Places)
+	_, err := s.deps.Operations.Patch(ctx, ev.ID, patch, byOperator)
+	return err
+}
+
+// noteDeed writes into the trail what an operator did to what is sold.
+func (s *Server) noteDeed(ctx context.Context, event waitroom.EventID, what string, before, after any) error {
+	deed := waitroom.AuditRecord{By: byOperator, What: what}
+	for _, side := range []struct {
+		into *string
+		from any
+	}{{&deed.Before, before}, {&deed.After, after}} {
+		text, err := json.Marshal(side.from)
+		if err != nil {
+			return fmt.Errorf("note %s: %w", what, err)
+		}
+		*side.into = string(text)
+	}
+	return s.deps.Operations.Note(ctx, event, deed)
 }
 
 // opsExport gives the places of an event as a file.
@@ -101,7 +141,8 @@ func (s *Server) opsExport(c echo.Context) error {
 // mostBlocked is the most seats that one call holds back or puts on sale.
 const mostBlocked = 1000
 
-// opsSeats holds seats back from the sale, or puts them on sale again.
+// opsSeats holds seats back from the sale, or puts them on sale again; it closes and
+// opens slots and courses.
 func (s *Server) opsSeats(c echo.Context) error {
 	id, err := eventID(c)
 	if err != nil {
@@ -123,8 +164,18 @@ func (s *Server) opsSeats(c echo.Context) error {
 	if _, err := s.deps.View.Event(ctx, id); err != nil {
 		return err
 	}
-	if err := s.deps.Tickets.Block(ctx, string(id), block, release); err != nil {
+	changed, err := s.deps.Tickets.Block(ctx, string(id), block, release)
+	if err != nil {
 		return err
+	}
+	if len(changed) > 0 {
+		before, after := make(map[string]string, len(changed)), make(map[string]string, len(changed))
+		for _, c := range changed {
+			before[c.ID], after[c.ID] = c.Before, c.After
+		}
+		if err := s.noteDeed(ctx, id, "seats", before, after); err != nil {
+			return err
+		}
 	}
 	s.log.Info("seats blocked or released", zap.String("event", string(id)), zap.Int("blocked", len(block)), zap.Int("released", len(release)))
 	return noContent(c)

@@ -19,7 +19,11 @@ func TestOpsImportAndExport(t *testing.T) {
 	require.Equal(t, http.StatusConflict, r.do(t, get).Code)
 	w := r.do(t, put.saying("id,capacity,meetings\nmath,5,mon 10:00-12:00; wed 10:00-12:00\nart,7,\n"))
 	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
-	require.JSONEq(t, `{"added":2,"changed":0,"removed":0}`, w.Body.String())
+	require.JSONEq(t, `{"added":2,"changed":0,"removed":0,"places_before":4,"places":7}`, w.Body.String())
+	require.Equal(t, []waitroom.AuditRecord{{
+		By: "operator", What: "import", Before: `{"places":4}`, After: `{"added":2,"changed":0,"removed":0,"places":7,"places_before":4}`,
+	}}, r.ops.notes)
+	require.Empty(t, r.ops.patched)
 	w = r.do(t, get)
 	require.JSONEq(t, `{"kind":"courses","courses":[{"id":"math","capacity":5,"meetings":["mon 10:00-12:00","wed 10:00-12:00"]},{"id":"art","capacity":7}]}`,
 		w.Body.String())
@@ -72,6 +76,9 @@ func TestOpsBlocksAndReleasesSeats(t *testing.T) {
 	post := ops.by("POST").at("/v1/ops/events/demo/seats")
 	require.Equal(t, http.StatusNoContent, r.do(t, post.saying(`{"block":["A-1"],"release":["A-2"]}`)).Code)
 	require.Equal(t, [][]string{{"A-1"}, {"A-2"}}, r.tickets.blocked)
+	require.Equal(t, []waitroom.AuditRecord{{By: "operator", What: "seats", Before: `{"A-1":"free"}`, After: `{"A-1":"blocked"}`}}, r.ops.notes)
+	require.Equal(t, http.StatusNoContent, r.do(t, post.saying(`{"release":["A-1"]}`)).Code)
+	require.Len(t, r.ops.notes, 1, "nothing changed, nothing to note")
 	for body, status := range map[string]int{
 		`{}`: 422, `{"block":[]}`: 422, `{"block":["A 1"]}`: 422, `{"block":"A-1"}`: 422, `{"blocks":["A-1"]}`: 422, `[`: 400,
 	} {

@@ -34,7 +34,7 @@ func newEventCommand() *cobra.Command {
 	cmd.AddCommand(
 		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventPassThroughCommand(client), eventAuditCommand(client), eventReplayCommand(client),
 		eventImportCommand(client), eventExportCommand(client), eventCodesCommand(client),
-		eventSeatsCommand(client, "block", "Hold free seats back from the sale"), eventSeatsCommand(client, "release", "Put seats that were held back on sale"),
+		eventSeatsCommand(client, "block", "Hold free seats back from the sale, or close slots and courses"), eventSeatsCommand(client, "release", "Put seats that were held back on sale, or open slots and courses"),
 		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
 		eventStateCommand(client, "pause", "Let nobody in; joining goes on", waitroom.Paused),
 		eventStateCommand(client, "resume", "Go on after a pause", waitroom.Open),

@@ -295,6 +295,20 @@ func TestContractImportAndExport(t *testing.T) {
 	event(exitOK, "release-seats", "filed", "A-1-2")
 	require.Contains(t, s.seatsOf("filed")["A-1-2"], "free")
 	event(exitUsage, "release-seats", "filed")
+	trail, _ := event(exitOK, "audit", "filed")
+	require.Contains(t, trail, `"what":"seats","before":"{\"A-1-2\":\"free\",\"A-1-5\":\"free\"}","after":"{\"A-1-2\":\"blocked\",\"A-1-5\":\"blocked\"}"`)
+	require.Contains(t, trail, `"what":"import","before":"{\"places\":3}","after":"{\"added\":1,\"changed\":1,\"removed\":2,\"places\":3,\"places_before\":3}"`)
+
+	// The tokens of mode instant are made of the places that were imported.
+	s.create("drop", facts{"mode": "instant", "quota": facts{"factor": 1}, "tickets": facts{"kind": "seats", "stock": 1}})
+	event(exitOK, "import", "drop", writeFile(t, "drop.csv", head+"A,1,1,,,\nA,1,2,,,\nA,1,3,,,\n"))
+	issued := 0
+	for range 4 {
+		if status, _, _ := call(t, http.MethodPost, s.url+"/v1/events/drop/tokens", nil, nil); status == http.StatusCreated {
+			issued++
+		}
+	}
+	require.Equal(t, 3, issued)
 	event(exitFailed, "export", "nope")
 	event(exitUsage, "export", "filed", "--format", "xml")
 	event(exitUsage, "import", "filed", "no such file.csv")

@@ -309,7 +309,7 @@ func TestPresetCourseRegistration(t *testing.T) {
 		defer mu.Unlock()
 		codes[code]++
 	})
-	require.Equal(t, map[string]int{"": 15, "409 sold_out": 15}, codes)
+	require.Equal(t, map[string]int{"": 15, "409 seat_taken": 15}, codes, "the course is full, others are not")
 	s.audited(event)
 }
 

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,9 @@ func (s *service) operations(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("POST /v1/ops/events/demo/admit", guarded(func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, doc{"admitted": 3, "entries": []string{"a", "b", "c"}})
+	}))
+	mux.HandleFunc("POST /v1/ops/events/demo/seats", guarded(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
 	}))
 	mux.HandleFunc("GET /v1/ops/events/demo/metrics", guarded(func(w http.ResponseWriter, _ *http.Request) {
 		e := event()
@@ -102,6 +106,18 @@ func TestConsole(t *testing.T) {
 	p.Run("document.querySelector('#sure [value=no]').click()")
 	p.Run("document.getElementById('admit-count').value = '3'; document.getElementById('admit-form').requestSubmit()")
 	p.Reads("note", "3 people were let in.")
+	p.Run("document.getElementById('seats-ids').value = 'A-1-1, A-1-2'; document.getElementById('seats-release').click()")
+	p.Until("document.getElementById('seats-ids').value === ''")
+	require.JSONEq(t, `{"release":["A-1-1","A-1-2"]}`, func() (body string) {
+		s.set(func(s *service) {
+			for _, c := range s.calls {
+				if strings.HasSuffix(c.Path, "/demo/seats") && c.Method == http.MethodPost {
+					body = c.Body
+				}
+			}
+		})
+		return body
+	}())
 
 	p.Open(s.address + "/console") // a refresh of the tab stays signed in
 	p.Panel("board")

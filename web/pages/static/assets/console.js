@@ -133,7 +133,7 @@ async function deed(method, path, body, done = t('ops.done'), key = undefined) {
     const answer = await ops(method, path, body, key);
     text($('say'), typeof done === 'function' ? done(answer.body) : done);
     await Promise.allSettled([list(), sample(), trail()]);
-    return answer.body;
+    return answer.body ?? true;
   } catch (err) {
     failed(err);
     return undefined;
@@ -222,6 +222,13 @@ function start() {
     const done = (body) => t('ops.admit.done', { n: body.admitted });
     const body = await deed('POST', `/${event}/admit`, { count }, done, randomKey());
     if (body) note(done(body));
+  });
+  $('seats-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    const ids = $('seats-ids').value.split(/[\s,;]+/).filter(Boolean);
+    if (ids.length === 0) return;
+    const what = e.submitter?.value === 'release' ? 'release' : 'block';
+    if (await deed('POST', `/${event}/seats`, { [what]: ids })) $('seats-ids').value = '';
   });
   loop(async () => {
     if (event) await sample();
