@@ -160,6 +160,14 @@ func TestEventsAreCreatedOncePatchedAndLogged(t *testing.T) {
 			rest, err := l.Audit(ctx, "e", trail[1].ID, 0)
 			require.NoError(t, err)
 			require.Len(t, rest, len(docs))
+			deed := AuditRecord{By: "eve", What: "seats", Before: `{"A-1":"free"}`, After: `{"A-1":"blocked"}`}
+			require.NoError(t, l.Note(ctx, "e", deed)) // of what is sold
+			require.ErrorIs(t, l.Note(ctx, "nope", deed), ErrNoEvent)
+			noted, err := l.Audit(ctx, "e", rest[len(rest)-1].ID, 0)
+			require.NoError(t, err)
+			require.Len(t, noted, 1)
+			deed.ID, deed.At = noted[0].ID, noted[0].At
+			require.Equal(t, deed, noted[0])
 			_, err = l.Audit(ctx, "e", "not an id", 0)
 			require.ErrorContains(t, err, "after")
 		})
