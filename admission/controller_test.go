@@ -164,9 +164,10 @@ func TestPassThroughWithinATick(t *testing.T) {
 		through.PassThrough, through.Waiting = true, 0
 		through.Now = time.UnixMilli(1_800_000_000_000).UTC()
 		through.Load.Law, through.Load.Steps = "steps", []waitroom.LoadStep{{At: 0.8}}
-		source.set(load(0.95))
 		n := len(line.of("a"))
 		line.set(through)
+		time.Sleep(2 * DefaultTick)
+		source.set(load(0.95))
 		time.Sleep(2 * DefaultTick)
 		passed := line.of("a")[n:]
 		require.NotEmpty(t, passed, "also while the last count was zero: somebody may just have come")

@@ -45,9 +45,9 @@ func TestLogHasOneLeafForEachBatch(t *testing.T) {
 		require.NoError(t, err)
 		ms := func(seconds int64) int64 { return 1_800_000_000_000 + 1000*seconds }
 		require.Equal(t, []string{
-			fmt.Sprintf("r %d - 4 3 0 0 12.5 rate - - %d*3", ms(0), base),
-			fmt.Sprintf("h %d - 0 1 0 0 0 by_hand - - %d", ms(2), base+23),
-			fmt.Sprintf("r %d - 4 50 0 0 500 - empty 0.830 %d*17,+2*2", ms(2), base+3),
+			fmt.Sprintf("r %d - 4 3 0 0 12.5 rate - - %d*3 21", ms(0), base),
+			fmt.Sprintf("h %d - 0 1 0 0 0 by_hand - - %d 0", ms(2), base+23),
+			fmt.Sprintf("r %d - 4 50 0 0 500 - empty 0.830 %d*17,+2*2 1", ms(2), base+3),
 		}, p.Leaves)
 		require.Equal(t, int64(3), p.Length)
 		require.Equal(t, "fifo", p.Order)

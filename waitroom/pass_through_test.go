@@ -55,7 +55,7 @@ func TestPromise17PassThrough(t *testing.T) {
 		p, err := l.Log(t.Context(), "e", 0, 10)
 		require.NoError(t, err)
 		require.Len(t, p.Leaves, 3, "nobody, no leaf")
-		require.Equal(t, fmt.Sprintf("p %d - 3 2 0 0 7.5 database_busy - 0.910 %d*%d", clock.UnixMilli(), rest.Grants[0].Seq, len(rest.Grants)), p.Leaves[2],
+		require.Equal(t, fmt.Sprintf("p %d - 3 2 0 0 7.5 database_busy - 0.910 %d*%d 0", clock.UnixMilli(), rest.Grants[0].Seq, len(rest.Grants)), p.Leaves[2],
 			"the leaf says what the law would have done")
 		require.Equal(t, "p", strings.Fields(p.Leaves[1])[0])
 

@@ -28,6 +28,9 @@
 //   - head: the hash behind leaf n, signed with the installation's Ed25519 key, the
 //     same that signs entry tokens (kid). The signed text begins with a line of its
 //     own, which no token can begin with.
+//   - behind: how many sequences had been given out behind the last one of a leaf, by its
+//     moment: so a log tells the demand too, and `waitroom simulate --log` replays it. The
+//     leaves of earlier versions end before it, and verify the same.
 //   - kept place: somebody who was put back by a receipt after people from behind had
 //     been let in; the only ones by the rate who may come out of order, and marked.
 //   - kind: by what somebody came in: r by the rate, h by hand (also by a make-good
@@ -42,7 +45,7 @@
 //
 // # Size
 //
-// A leaf has 100 bytes at most and 2 to 8 more for each gap among its sequences,
+// A leaf has 110 bytes at most and 2 to 8 more for each gap among its sequences,
 // at ten leaves a second at most. The store keeps the last 1,048,576 leaves of an
 // event, 29 hours of people let in at every tick; when there are more, the oldest
 // 65,536 go, and the log says how many are gone and the hash that it goes on from.

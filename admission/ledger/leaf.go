@@ -44,6 +44,9 @@ type Leaf struct {
 	Held string
 	// Runs are the sequences let in, rising.
 	Runs []Run
+	// Behind is how many sequences had been given out behind the last of Runs: who had
+	// come by then. -1 in the leaves of a version that did not say it.
+	Behind int64
 }
 
 // Run is Len sequences in a row, from First on.
@@ -72,7 +75,7 @@ func (l Leaf) Contains(seq int64) bool {
 }
 
 const (
-	leafParts = 12
+	leafParts = 13 // 12 without Behind
 	// maxNumber bounds every number of a leaf: sequences and moments stay exact.
 	maxNumber = 1 << 53
 )
@@ -81,10 +84,10 @@ const (
 // text. Errors: ErrLeaf.
 func Parse(text string) (Leaf, error) {
 	p := strings.Split(text, " ")
-	if len(p) != leafParts {
+	if len(p) != leafParts && len(p) != leafParts-1 {
 		return Leaf{}, fmt.Errorf("%w: %d parts, want %d", ErrLeaf, len(p), leafParts)
 	}
-	var l Leaf
+	l := Leaf{Behind: -1}
 	var ms int64
 	l.Kind, l.Lane, l.Reason, l.Held, l.Usage = Kind(p[0]), p[2], p[8], p[9], math.NaN()
 	var faults []error
@@ -99,7 +102,11 @@ func Parse(text string) (Leaf, error) {
 			*word = ""
 		}
 	}
-	for i, n := range map[int]*int64{1: &ms, 3: &l.Fence, 4: &l.Asked, 5: &l.Burst, 6: &l.Kept} {
+	numbers := map[int]*int64{1: &ms, 3: &l.Fence, 4: &l.Asked, 5: &l.Burst, 6: &l.Kept}
+	if len(p) == leafParts {
+		numbers[leafParts-1] = &l.Behind
+	}
+	for i, n := range numbers {
 		v, err := strconv.ParseInt(p[i], 10, 64)
 		if err != nil || v < 0 || v >= maxNumber {
 			faults = append(faults, fmt.Errorf("number %q", p[i]))
@@ -134,8 +141,12 @@ func (l Leaf) String() string {
 	if !math.IsNaN(l.Usage) {
 		usage = strconv.FormatFloat(l.Usage, 'f', 3, 64)
 	}
-	return fmt.Sprintf("%s %d %s %d %d %d %d %s %s %s %s %s", l.Kind, l.At.UnixMilli(), dash(l.Lane), l.Fence, l.Asked, l.Burst, l.Kept,
+	text := fmt.Sprintf("%s %d %s %d %d %d %d %s %s %s %s %s", l.Kind, l.At.UnixMilli(), dash(l.Lane), l.Fence, l.Asked, l.Burst, l.Kept,
 		strconv.FormatFloat(l.RatePerS, 'f', -1, 64), dash(l.Reason), dash(l.Held), usage, formatRuns(l.Runs))
+	if l.Behind >= 0 {
+		text += " " + strconv.FormatInt(l.Behind, 10)
+	}
+	return text
 }
 
 func dash(s string) string {

@@ -4,7 +4,8 @@
 //
 //	arrivals ──▶ line ── promote ──▶ comes ──▶ looks ──▶ a connection ──▶ bought
 //	(a shape,     ▲ (the model)      │ or       around    of the pool,       │
-//	 a CSV)       │                  ▼ never               a queue           ▼
+//	 a CSV, a     │                  ▼ never               a queue           ▼
+//	 past log)    │
 //	        admission.Decide ◀── usage, claims ◀────────────────────── the place is free
 //	        (the real law)
 //
@@ -28,4 +29,6 @@
 //  4. The real law keeps a pool of people at its target.
 //  5. Of those who are shown a P90 85 to 95 % are in by then, or 96 % where the rate
 //     is the same in every tick.
+//  6. A past event's admission log, replayed, brings everybody again who came up to its
+//     last leaf, at most the time between two leaves from when they came.
 package simulate

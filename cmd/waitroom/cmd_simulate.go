@@ -1,16 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/waitroom-dev/waitroom/admission/law"
+	"github.com/waitroom-dev/waitroom/admission/ledger"
 	"github.com/waitroom-dev/waitroom/admission/simulate"
 	"github.com/waitroom-dev/waitroom/deploy/events"
 	"github.com/waitroom-dev/waitroom/waitroom"
@@ -18,11 +21,12 @@ import (
 
 // simulation is what the flags of simulate say.
 type simulation struct {
-	preset, config, compare, arrivals, jsonFile, htmlFile string
-	seed                                                  uint64
-	stock                                                 int
-	limit                                                 time.Duration
-	crowd                                                 events.Crowd
+	preset, config, compare, arrivals, log, jsonFile, htmlFile string
+
+	seed  uint64
+	stock int
+	limit time.Duration
+	crowd events.Crowd
 }
 
 // newSimulateCommand plays an event in virtual time.
@@ -36,6 +40,7 @@ func newSimulateCommand() *cobra.Command {
 			"the same result. A preset brings its crowd; --config takes the files that serve takes as --events.",
 		Example: "  waitroom simulate --preset concert --html concert.html\n" +
 			"  waitroom simulate --config mine.yaml --compare other.yaml --people 50000 --pool 40 --purchase 2s\n" +
+			"  waitroom simulate --config next.yaml --log https://wait.example/v1/events/last-year/log\n" +
 			"  waitroom simulate plan --connections 40 --purchase 12s",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
@@ -45,6 +50,7 @@ func newSimulateCommand() *cobra.Command {
 	f.StringVar(&s.config, "config", "", "YAML `FILE` of events")
 	f.StringVar(&s.compare, "compare", "", "another `FILE` of events, for the same people, beside it")
 	f.StringVar(&s.arrivals, "arrivals", "", "CSV `FILE` of arrivals: seconds or times, and how many came")
+	f.StringVar(&s.log, "log", "", "a past event's admission log whose people come again: a `FILE` that verify --save wrote, or the URL of .../v1/events/ID/log")
 	f.StringVar(&s.jsonFile, "json", "", "write the result to `FILE` as JSON")
 	f.StringVar(&s.htmlFile, "html", "", "write the result to `FILE` as a page with plots")
 	f.Uint64Var(&s.seed, "seed", 1, "decides everything that is left to chance")
@@ -85,17 +91,9 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		}
 		planned = append(planned, other...)
 	}
-	var times []time.Duration
-	if s.arrivals != "" {
-		file, err := os.Open(s.arrivals)
-		if err != nil {
-			return usage(err)
-		}
-		times, err = simulate.ReadArrivals(file)
-		_ = file.Close() // only read
-		if err != nil {
-			return usage(err)
-		}
+	times, err := s.times(cmd.Context())
+	if err != nil {
+		return err
 	}
 	reports := make([]*simulate.Report, len(planned))
 	for i, p := range planned {
@@ -107,6 +105,53 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		}
 	}
 	return s.write(cmd.OutOrStdout(), reports)
+}
+
+// times are those of the people, where they are known: from a file, or as they came to a
+// past event.
+func (s *simulation) times(ctx context.Context) ([]time.Duration, error) {
+	switch {
+	case s.arrivals != "" && s.log != "":
+		return nil, usage(errors.New("simulate wants one of --arrivals and --log"))
+	case s.arrivals != "":
+		file, err := os.Open(s.arrivals)
+		if err != nil {
+			return nil, usage(err)
+		}
+		times, err := simulate.ReadArrivals(file)
+		_ = file.Close() // only read
+		if err != nil {
+			return nil, usage(err)
+		}
+		return times, nil
+	case s.log == "":
+		return nil, nil
+	}
+	var past ledger.Bundle
+	var err error
+	if target, event, ok := logAddress(s.log); ok {
+		past, err = fetchLog(ctx, target, event)
+	} else {
+		past, err = readBundle(s.log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	times, err := simulate.Replay(past, s.crowd.Early)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return times, nil
+}
+
+// logAddress splits the address of a published log; false for anything else.
+func logAddress(address string) (target, event string, ok bool) {
+	if !strings.HasPrefix(address, "http://") && !strings.HasPrefix(address, "https://") {
+		return "", "", false
+	}
+	target, rest, ok := strings.Cut(address, "/v1/events/")
+	event, tail, _ := strings.Cut(rest, "/")
+	return target, event, ok && event != "" && tail == "log"
 }
 
 // bring takes a preset's crowd, where no flag says otherwise.

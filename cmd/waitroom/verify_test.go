@@ -44,6 +44,14 @@ func TestVerifyLog(t *testing.T) {
 	require.Contains(t, out, "1 kept heads found in it")
 	status, out, _ = runCommand(t, nil, "verify", "--log", "--bundle", file)
 	require.Zero(t, status, out)
+	for _, log := range []string{file, s.url + "/v1/events/checked/log"} { // and its people come again
+		again := filepath.Join(t.TempDir(), "again.json")
+		status, out, errs := runCommand(t, nil, "simulate", "--preset", "demo", "--log", log, "--json", again)
+		require.Zero(t, status, "%s%s", out, errs)
+		report, err := os.ReadFile(again)
+		require.NoError(t, err)
+		require.Regexp(t, `"people": ?30\b`, string(report))
+	}
 
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -54,6 +62,8 @@ func TestVerifyLog(t *testing.T) {
 	require.Contains(t, errs, "is not good")
 
 	for args, want := range map[string]string{
+		"simulate --preset demo --log nowhere.json":               "nowhere.json",
+		"simulate --preset demo --log a.json --arrivals come.csv": "one of --arrivals and --log",
 		"verify":       "give --bundle FILE, or --target",
 		"verify --log": "give --bundle FILE, or --target",
 		"verify --log --target http://127.0.0.1:1":                  "event: wants the id",

@@ -319,9 +319,11 @@ end
 --   kind (r: by the rate, h: by hand, p: passed through)  ms  lane  fence
 --   asked for  of the opening's burst  kept (how many of the first came back late)
 --   rate decided  reason  what held the rest back  usage  sequences, as runs writes them
+--   behind (how many sequences had been given out behind the last of these)
 local function leaf(key, kind, parts, why, held, picked, lane)
   if held == '' then held = '-' end
-  call('RPUSH', key, table.concat({kind, int(E.now), lane or '-', parts, why[1], why[2], held, why[3], runs(picked)}, ' '))
+  call('RPUSH', key, table.concat({kind, int(E.now), lane or '-', parts, why[1], why[2], held, why[3], runs(picked),
+    int(E.seq - tonumber(picked[#picked]))}, ' '))
 end
 
 -- known is where an entry stands, by what the store knows and by the sequence of
