@@ -1,6 +1,7 @@
 package waitroom
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -48,6 +49,18 @@ type QueuedRequest struct {
 	Subject string // the site's own sub, or the entry's id
 }
 
+// RequestQueue is a queue outside of the store. Put returns when the request is safe
+// there; the same one again is harmless. Whoever numbers reads that queue, too, and
+// tells the line by Numbered with the record Outside. Forget drops all of an event that
+// is deleted. Errors: ErrBusy for a full queue.
+type RequestQueue interface {
+	Put(ctx context.Context, event EventID, r QueuedRequest) error
+	Forget(ctx context.Context, event EventID) error
+}
+
+// Outside is the record of a request that waits in another queue than the store's.
+const Outside = "-"
+
 // mostQueued bounds the requests of an event that wait for a number: about 150 bytes
 // of the store each. At the bound new ones are refused with ErrBusy.
 const mostQueued = 1_000_000
@@ -85,6 +98,19 @@ func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, erro
 		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
 	}
 	n.Receipt = l.signer.sign(receipt{Event: req.Event, Entry: c.entry, Mobile: who.mobile})
+	if l.cfg.Requests == nil || n.Seq > 0 {
+		return n, nil
+	}
+	// Also who waits already: nobody knows whether their first try got there.
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	q := QueuedRequest{Entry: n.Entry, Request: n.RequestID, Subject: cmp.Or(who.subject, string(n.Entry))}
+	if err := l.cfg.Requests.Put(ctx, req.Event, q); err != nil {
+		if !errors.Is(err, ErrBusy) {
+			err = unavailable(err)
+		}
+		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
+	}
 	return n, nil
 }
 
@@ -94,7 +120,11 @@ func (k keys) numbering(e EventID) []string { return []string{k.asks(e), k.queue
 // sendEnqueues is the one caller of enqueue.lua.
 func (l *Line) sendEnqueues(ctx context.Context, event EventID, calls []enqueueCall) ([]placeReply, error) {
 	args := make([]any, 0, 1+3*len(calls))
-	args = append(args, mostQueued)
+	most := mostQueued
+	if l.cfg.Requests != nil {
+		most = 0
+	}
+	args = append(args, most)
 	for _, c := range calls {
 		args = append(args, string(c.entry), c.request, c.subject+c.arg())
 	}

@@ -1,10 +1,13 @@
 package waitroom
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
@@ -73,6 +76,62 @@ func TestPromise12Queue(t *testing.T) {
 			require.ErrorIs(t, err, ErrNoEntry)
 		})
 	}
+}
+
+// elsewhere is a queue outside of the store.
+type elsewhere struct {
+	err  error
+	puts []QueuedRequest
+	gone []EventID
+}
+
+func (q *elsewhere) Put(_ context.Context, _ EventID, r QueuedRequest) error {
+	q.puts = append(q.puts, r)
+	return q.err
+}
+
+func (q *elsewhere) Forget(_ context.Context, event EventID) error {
+	q.gone = append(q.gone, event)
+	return q.err
+}
+
+// Promise 12 with another queue: nobody hears "queued" before it has the request, and
+// who asks again is put again until the number is known.
+func TestPromise12QueueElsewhere(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Config{}).Client(t)
+	q := &elsewhere{}
+	l, err := New(Config{Prefix: "q", ReceiptKeys: [][]byte{testKey(1)}, Requests: q}, rdb, zap.NewNop())
+	require.NoError(t, err)
+	ctx := t.Context()
+	buffered(t, l)
+	ask := func() (Numbering, error) {
+		return l.Enqueue(ctx, EnqueueRequest{JoinRequest: JoinRequest{Event: "e"}, RequestID: "key-a"})
+	}
+	q.err = errors.New("away")
+	_, err = ask()
+	require.ErrorIs(t, err, ErrUnavailable)
+	q.err = ErrBusy
+	_, err = ask()
+	require.ErrorIs(t, err, ErrBusy)
+	q.err = nil
+	a, err := ask()
+	require.NoError(t, err)
+	want := QueuedRequest{Entry: a.Entry, Request: "key-a", Subject: string(a.Entry)}
+	require.Equal(t, []QueuedRequest{want, want, want}, q.puts, "the same person, the same request")
+	waiting, err := l.Queued(ctx, "e", 10)
+	require.NoError(t, err)
+	require.Empty(t, waiting, "the store's own queue has none")
+	require.NoError(t, l.Numbered(ctx, "e", []NumberedRequest{{Record: Outside, Result: Result{Entry: a.Entry, Seq: 1}}}))
+	a, err = ask()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, a.Seq)
+	require.Len(t, q.puts, 3, "who has a number waits no more")
+	require.NoError(t, l.Delete(ctx, "e", "op"))
+	require.Equal(t, []EventID{"e"}, q.gone)
+	open(t, l, nil)
+	require.NoError(t, l.Delete(ctx, "e", "op"))
+	require.Len(t, q.gone, 1, "other events have nothing there")
 }
 
 // Promise 12: sent again, a request waits once.

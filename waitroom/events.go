@@ -142,12 +142,32 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 	for _, n := range nodes {
 		more = append(more, l.keys.here(id, n))
 	}
+	if err := l.forgetRequests(ctx, id); err != nil {
+		return fmt.Errorf("delete %s: %w", id, err)
+	}
 	if _, err := l.call(ctx, scriptDelete, id, more, newID(), by); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
 	l.forget(id)
 	if err := l.unlist(ctx, id); err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
+	}
+	return nil
+}
+
+// forgetRequests empties an event's part of another queue than the store's.
+func (l *Line) forgetRequests(ctx context.Context, id EventID) error {
+	if l.cfg.Requests == nil {
+		return nil
+	}
+	ev, err := l.Event(ctx, id)
+	if err != nil || ev.Mode != ModeBuffered {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if err := l.cfg.Requests.Forget(ctx, id); err != nil {
+		return unavailable(err)
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ type Config struct {
 	// Queue is the most callers of one event that wait for a call to go out; more
 	// are refused with ErrBusy. Default 20,000.
 	Queue int
+	// Requests take the requests of mode buffered. Default: a stream of the store.
+	Requests RequestQueue
 }
 
 // Validate names everything that is wrong, field by field.

@@ -9,15 +9,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/waitroom-dev/waitroom/ticket/natsbroker"
+	"github.com/waitroom-dev/waitroom/ticket/natstest"
 )
 
 // System D, scaled: 200 people ask at once, each with a key and half of them twice,
 // and the 100th wins; the process that numbers them is killed in the middle, and the
-// other goes on.
+// other goes on. The requests wait in the store, or in NATS.
 func TestBufferedNumberingExactWinner(t *testing.T) {
 	t.Parallel()
-	flags := realServers.flags(t)
+	t.Run("store", func(t *testing.T) {
+		t.Parallel()
+		numbersTheCrowd(t, realServers.flags(t))
+	})
+	t.Run("nats", func(t *testing.T) {
+		t.Parallel()
+		server := natstest.Start(t)
+		numbersTheCrowd(t, append(realServers.flags(t), "--queue", server.URL()))
+		conn, err := natsbroker.Connect(server.URL(), zap.NewNop())
+		require.NoError(t, err)
+		defer conn.Close()
+		js, err := jetstream.New(conn)
+		require.NoError(t, err)
+		stream, err := js.Stream(t.Context(), keyPrefix+"-requests")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, stream.CachedInfo().State.LastSeq, uint64(401), "everybody waited there")
+	})
+}
+
+func numbersTheCrowd(t *testing.T, flags []string) {
+	t.Helper()
 	a, b := startInstance(t, flags...), startInstance(t, flags...)
 	const people = 200
 	for _, mode := range []facts{{}, {"at_once": true}} {

@@ -39,6 +39,7 @@ type serveConfig struct {
 	Identity      identity.Config   // how the site signs its own JWTs
 	Challenges    map[string]string // secrets at the providers of challenges, by kind
 	Broker        string            // URL of the outbox's broker; empty: streams in the line's store
+	Queue         string            // URL of the queue of mode buffered; empty: a stream in the line's store
 	Payments      string            // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
 	PaymentsKey   string            // the provider's secret key, or file:PATH
 	WebhookSecret string            // what the provider signs its webhooks with, or file:PATH
@@ -85,6 +86,7 @@ var settings = []setting{
 	{"identity-leeway", "5s", "how far the site's clock may be from ours"},
 	{"challenge-secrets", "", "`KIND=SECRET` at the providers of challenges, comma-separated: turnstile, hcaptcha, recaptcha (better in the environment)"},
 	{"broker", "", "`URL` of the broker for what is sold: redis://, nats://, kafka:// (default: streams in --redis)"},
+	{"queue", "", "`URL` of the queue of people who wait for a number (mode buffered): nats:// (default: a stream in --redis)"},
 	{"payments", "", "`URL` of the payment provider: stripe://api.stripe.com, or http:// of a waitroom sandbox (default: one in the process)"},
 	{"payments-key", "", "secret `KEY` of the payment provider, or file:PATH (better in the environment)"},
 	{"webhook-secret", "", "`SECRET` that the payment provider signs its webhooks with, or file:PATH (better in the environment)"},
@@ -212,7 +214,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Proxies: list(k.String("proxies")),
 		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
 		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
-		Broker: k.String("broker"), Payments: k.String("payments"), PaymentsKey: k.String("payments-key"), WebhookSecret: k.String("webhook-secret"), Retention: k.Duration("retention"),
+		Broker: k.String("broker"), Queue: k.String("queue"), Payments: k.String("payments"), PaymentsKey: k.String("payments-key"), WebhookSecret: k.String("webhook-secret"), Retention: k.Duration("retention"),
 		Identity: identity.Config{
 			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),
 			Issuer: k.String("identity-issuer"), Audience: k.String("identity-audience"), Leeway: leeway,
@@ -232,6 +234,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		checkURL("redis", c.Redis, "redis", "rediss", "redis+sentinel", "redis+cluster"),
 		checkURL("database", c.Database, "postgres", "postgresql"),
 		checkURL("broker", c.Broker, brokerSchemes...),
+		checkURL("queue", c.Queue, queueSchemes...),
 		checkOrigin("public-url", c.PublicURL),
 		checkPayments(c),
 		checkRetention(k.String("retention")),

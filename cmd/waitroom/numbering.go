@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/waitroom-dev/waitroom/admission"
-	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/ticket/number"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
@@ -19,7 +18,7 @@ func (s *service) buildNumbering(context.Context) error {
 	if err != nil {
 		return err
 	}
-	numberer, err := number.New(number.Config{}, numberedLine{s.line, s.planter.ears}, s.store, numberLease{lease}, s.log)
+	numberer, err := number.New(number.Config{}, numberedLine{s.line, s.planter.ears, s.requests}, s.store, numberLease{lease}, s.log)
 	if err != nil {
 		return err
 	}
@@ -38,6 +37,9 @@ func (l numberLease) Run(ctx context.Context, lead func(context.Context, int64))
 type numberedLine struct {
 	line *waitroom.Line
 	ears *ears
+	// requests wait in a queue of their own; nil: in the line's store only. What was
+	// asked before there was one comes first.
+	requests *outsideQueue
 }
 
 var _ number.Queue = numberedLine{}
@@ -54,12 +56,12 @@ func (l numberedLine) Events() []number.Event {
 
 func (l numberedLine) Queued(ctx context.Context, event string, limit int) ([]number.Request, error) {
 	waiting, err := l.line.Queued(ctx, waitroom.EventID(event), limit)
+	if err == nil && len(waiting) == 0 && l.requests != nil {
+		return l.requests.Queued(ctx, event, limit)
+	}
 	requests := make([]number.Request, len(waiting))
 	for i, w := range waiting {
-		requests[i] = number.Request{Record: w.Record, NumberRequest: ticket.NumberRequest{
-			// A key is one person's: another's with the same one is another request.
-			Entry: string(w.Entry), Request: string(w.Entry) + "/" + w.Request, Person: w.Subject,
-		}}
+		requests[i] = number.Request{Record: w.Record, NumberRequest: numberRequest(w)}
 	}
 	return requests, err
 }
@@ -67,7 +69,14 @@ func (l numberedLine) Queued(ctx context.Context, event string, limit int) ([]nu
 func (l numberedLine) Numbered(ctx context.Context, event string, results []number.Result) error {
 	done := make([]waitroom.NumberedRequest, len(results))
 	for i, r := range results {
-		done[i] = waitroom.NumberedRequest{Record: r.Record, Result: waitroom.Result{Entry: waitroom.EntryID(r.Entry), Seq: r.Seq, Winner: r.Winner}}
+		record := r.Record
+		if l.requests != nil && l.requests.Holds(record) {
+			record = waitroom.Outside
+		}
+		done[i] = waitroom.NumberedRequest{Record: record, Result: waitroom.Result{Entry: waitroom.EntryID(r.Entry), Seq: r.Seq, Winner: r.Winner}}
 	}
-	return l.line.Numbered(ctx, waitroom.EventID(event), done)
+	if err := l.line.Numbered(ctx, waitroom.EventID(event), done); err != nil || l.requests == nil {
+		return err
+	}
+	return l.requests.Done(ctx, event, l.requests.outside(results))
 }

@@ -60,6 +60,7 @@ type service struct {
 	db         *ticket.DB
 	store      *ticket.Store
 	broker     broker
+	requests   *outsideQueue                                                             // nil: the requests of mode buffered wait in the line's store
 	webhooks   map[string]func(ctx context.Context, signature string, body []byte) error // by provider
 
 	inWork atomic.Int64 // requests that the HTTP side works on
@@ -86,7 +87,7 @@ func build(ctx context.Context, b blueprint, log *zap.Logger) (*service, error) 
 	}
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
-		s.openStore, s.openKeys, s.openBroker, s.buildTickets, s.buildLine, s.buildAdmission, s.buildIssuing, s.buildNumbering,
+		s.openStore, s.openKeys, s.openBroker, s.openQueue, s.buildTickets, s.buildLine, s.buildAdmission, s.buildIssuing, s.buildNumbering,
 		func(ctx context.Context) error { return s.plant(ctx, b.plan) },
 		func(context.Context) error { return s.buildWeb(b.listener) }, //nolint:contextcheck // handlers have their requests' contexts
 	} {
@@ -224,9 +225,11 @@ func sharedIssuer(ctx context.Context, rdb redis.UniversalClient, own string) (s
 func (s *service) sells() bool { return s.cfg.has(roleTicket) || s.cfg.has(roleWorker) }
 
 func (s *service) buildLine(context.Context) (err error) {
-	s.line, err = waitroom.New(waitroom.Config{
-		Prefix: keyPrefix, Node: s.node, ReceiptKeys: s.keys.ReceiptKeys(), SubjectKey: s.keys.SubjectKey(),
-	}, s.rdb, s.log)
+	cfg := waitroom.Config{Prefix: keyPrefix, Node: s.node, ReceiptKeys: s.keys.ReceiptKeys(), SubjectKey: s.keys.SubjectKey()}
+	if s.requests != nil {
+		cfg.Requests = s.requests
+	}
+	s.line, err = waitroom.New(cfg, s.rdb, s.log)
 	if err != nil {
 		return err
 	}

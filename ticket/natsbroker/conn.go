@@ -42,6 +42,8 @@ type names struct{ prefix string }
 func newNames(prefix string) names { return names{cmp.Or(prefix, "wr")} }
 
 func (n names) stream() string              { return n.prefix + "-tickets" }
+func (n names) requests() string            { return n.prefix + "-requests" }
+func (n names) request(event string) string { return n.prefix + ".requests." + event }
 func (n names) dead() string                { return n.prefix + "-tickets-dead" }
 func (n names) all() string                 { return n.prefix + ".tickets.>" }
 func (n names) allDead() string             { return n.prefix + ".dead.>" }

@@ -16,6 +16,9 @@
 //   - subject: wr.tickets.{topic}; event and reservation stand in headers.
 //   - duplicate window: how long the server remembers deduplication ids.
 //   - group: consumers with one durable name; each message is handled by one.
+//   - request: somebody's wish for a number, in a stream of its own (wr-requests, a
+//     subject for each event) until package number has numbered it. One consumer an
+//     event reads it; whoever takes over takes that consumer away and begins at the head.
 //   - dead letter: a message that failed MaxDeliveries times, with its last cause.
 //
 // # Promises, each with a test that names it
@@ -30,4 +33,6 @@
 //  5. A tail sees every message from the moment it started, across lost connections
 //     and restarts of the server.
 //  6. An audit reads every message that the stream holds, oldest first.
+//  7. A request that was put without an error waits in the order of arrival until it is
+//     done, wherever the numberer or the server dies.
 package natsbroker

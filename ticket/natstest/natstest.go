@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -50,6 +52,28 @@ func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port
 func (s *Server) Freeze(tb testing.TB) {
 	tb.Helper()
 	require.NoError(tb, s.cmd.Process.Signal(syscall.SIGSTOP))
+	// Its threads stop one by one: on a busy machine it may answer for a moment yet.
+	deadline := time.Now().Add(5 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !s.stopped() && time.Now().Before(deadline) {
+		<-tick.C
+	}
+}
+
+// stopped tells whether all threads stand still, where the system says so.
+func (s *Server) stopped() bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+	if err != nil || len(stats) == 0 {
+		return true
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path) //nolint:gosec // the kernel's own
+		if _, state, found := strings.Cut(string(stat), ") "); err == nil && found && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // Thaw lets a frozen server go on.

@@ -11,9 +11,13 @@
 // already. The lease lets one work at a time; what makes a second harmless is its
 // fence, which the counter's row remembers.
 //
+// The queue is a stream of the line's store or, with --queue, of NATS JetStream
+// (natsbroker.Requests): the numbers are the same, and so are the promises.
+//
 // # Promises, each with a test that names it
 //
 //  1. Numbers have no hole, no person and no request has two, and every winner's
-//     notice is committed with the number; wherever the Numberer dies.
+//     notice is committed with the number; wherever the Numberer dies
+//     (package natsbroker's promise 7 says the same of its queue).
 //  2. An old fence numbers nobody.
 package number

@@ -1,7 +1,7 @@
 -- enqueue: people ask for a number of an event in mode buffered. They are numbered
 -- later, in the order of this queue.
 -- KEYS: as common.lua says, then 15 asks, 16 queue, 17 numbers, 18 codes (keys.go says what each is)
--- ARGV: 1 the most that may wait; then three for each: entry, request id, subject
+-- ARGV: 1 the most that may wait in queue (0: they wait in another one); then three for each: entry, request id, subject
 --   (base64url, or "-"), perhaps with what common.lua's eligible takes behind it
 -- Reply: {"ok", answer, …}, one for each, in order:
 --   "q request"               waits to be numbered
@@ -37,11 +37,11 @@ for i = 2, #ARGV, 3 do
     answer = refusal
   else
     waiting = waiting or call('XLEN', QUEUE)
-    answer = eligible(chosen, KEYS[18], entry) or waiting >= most and 'full'
+    answer = eligible(chosen, KEYS[18], entry) or most > 0 and waiting >= most and 'full'
     if not answer then
       spend(KEYS[18], entry)
       waiting = waiting + 1
-      call('XADD', QUEUE, '*', 'e', entry, 'r', request, 's', subject)
+      if most > 0 then call('XADD', QUEUE, '*', 'e', entry, 'r', request, 's', subject) end
       call('HSET', ASKS, entry, request)
       answer = 'q ' .. request
     end
