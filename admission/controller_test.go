@@ -166,6 +166,8 @@ func TestPassThroughWithinATick(t *testing.T) {
 		through.Load.Law, through.Load.Steps = "steps", []waitroom.LoadStep{{At: 0.8}}
 		n := len(line.of("a"))
 		line.set(through)
+		time.Sleep(DefaultTick) // the event is read before it is busy, whoever wakes first
+		source.set(load(0.95))
 		time.Sleep(2 * DefaultTick)
 		source.set(load(0.95))
 		time.Sleep(2 * DefaultTick)

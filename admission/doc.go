@@ -50,6 +50,15 @@
 // binds. The law decides as ever and binds nobody, with the usage that those who pass make;
 // so when the setting goes, law target begins at a rate below what it saw to be too much.
 //
+// An event whose starts is set passes everybody through in the same way until its site's
+// load or its arrivals reach a threshold, and from then on people wait (Starting). More
+// than the rate come in only in the tick that first sees it: at most what arrives in one.
+// It ends with the calm: thresholds well undercut, and no line that would rush in, for
+// starts.keep on end. Each start and end is logged with its figures, stands in the
+// bulletin, from which a new leader goes on, and shows in the admission log, whose leaves
+// are passed through or by the rate. The store's own cap then counts while the leader
+// says so, since the event allows both.
+//
 // The leader never makes the line safe: rate, max_active and fence are checked in
 // the promote script. So the loop may be late, doubled, paused or cut off at any
 // point, and only slowness comes of it. Everything here that runs has one Run,
@@ -84,4 +93,7 @@
 //  14. Where an event's pass_through is set, everybody is let in within a tick, in order,
 //     outside the rate; the decision, the log's leaf and the metrics say so and what the
 //     law would have done. A state in which nobody is let in wins.
+//  15. Where an event's starts is set, everybody passes until a threshold is reached or
+//     the load cannot be known, people wait from that tick on, and pass again only after
+//     the calm.
 package admission

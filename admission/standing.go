@@ -33,6 +33,9 @@ type Standing struct {
 	// PassThrough is whether everybody passed: N, RatePerS and Reason are then what the
 	// law would have done.
 	PassThrough bool
+	// Starts says why people wait, where waiting starts by itself; empty where it does
+	// not, and while everybody passes.
+	Starts string
 	// Given is how many were let in at that tick; Held is what the store kept the
 	// rest back for: rate_cap, max_active, empty, not_open, or nothing.
 	Given int
@@ -59,6 +62,7 @@ type standingJSON struct {
 	Load     string           `json:"load,omitempty"`
 	Signals  []Signal         `json:"signals,omitempty"`
 	Pass     bool             `json:"pass_through,omitempty"`
+	Starts   string           `json:"starts,omitempty"`
 	Given    int              `json:"given"`
 	Held     string           `json:"held,omitempty"`
 	Fence    int64            `json:"fence"`
@@ -75,7 +79,7 @@ const stampFormat = "2006-01-02T15:04:05.000Z"
 // MarshalJSON writes snake_case fields, and no usage while it is unknown.
 func (s Standing) MarshalJSON() ([]byte, error) {
 	j := standingJSON{
-		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Pass: s.PassThrough, Given: s.Given, Held: s.Held,
+		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Pass: s.PassThrough, Starts: s.Starts, Given: s.Given, Held: s.Held,
 		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat), Head: s.Head,
 	}
 	if !s.Since.IsZero() {
@@ -106,7 +110,7 @@ func (s *Standing) UnmarshalJSON(b []byte) error {
 	*s = Standing{
 		Since:    since,
 		Decision: Decision{N: j.N, RatePerS: j.RatePerS, Reason: j.Reason, Usage: math.NaN()},
-		Event:    j.Event, Load: j.Load, Signals: j.Signals, PassThrough: j.Pass, Given: j.Given, Held: j.Held,
+		Event:    j.Event, Load: j.Load, Signals: j.Signals, PassThrough: j.Pass, Starts: j.Starts, Given: j.Given, Held: j.Held,
 		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at, Head: j.Head,
 	}
 	if j.Usage != nil {

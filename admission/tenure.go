@@ -54,6 +54,7 @@ type run struct {
 	unserved int
 	asked    int // at the last tick
 	given    int
+	starting Starting
 	turns    Turns
 	open     bool  // at the last tick
 	opened   int64 // the tick in which it was seen to open; 0 if it was open before
@@ -107,6 +108,9 @@ func (t *tenure) follow(ctx context.Context, ev *waitroom.Event) *run {
 	if s, ok := t.heard[ev.ID]; ok && s.Reason != ReasonNotOpen && s.Reason != ReasonUnknown {
 		r.state = Resume(s.RatePerS)
 	}
+	if s, ok := t.heard[ev.ID]; ok && s.Starts != "" {
+		r.starting = Starting{Waits: true, Why: s.Starts}
+	}
 	r.event.Store(ev)
 	t.runs[ev.ID] = r
 	t.running.Go(func() { _ = every(ctx, t.cfg.Tick, r.sweep) })
@@ -159,6 +163,9 @@ func (r *run) promote(ctx context.Context) {
 		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now, Head: r.head.Load(),
 		PassThrough: open && ev.PassThrough, Since: r.since,
 	}
+	if ev.Starts.On() && !ev.PassThrough {
+		r.begins(ev, load, &s)
+	}
 	if s.PassThrough || d.N > 0 && ev.Waiting > 0 { // who joined since the last look passes too
 		s = r.call(ctx, s)
 	}
@@ -166,6 +173,30 @@ func (r *run) promote(ctx context.Context) {
 	if ctx.Err() == nil {
 		r.note(s)
 	}
+}
+
+// begins decides whether people wait, where an event's waiting starts by itself. While
+// nobody is let in nothing is decided: whoever came meanwhile must not rush in together.
+func (r *run) begins(ev waitroom.Event, l load, s *Standing) {
+	if !r.open {
+		r.starting = Starting{}
+		return
+	}
+	before := r.starting
+	r.starting = before.Next(StartSignals{
+		Now: ev.Now, Newest: ev.Newest, Epoch: ev.Epoch, Waiting: ev.Waiting, RatePerS: s.RatePerS,
+		Expected: l.expected, Known: l.known, Usage: l.usage,
+	}, ev.Starts)
+	s.PassThrough, s.Starts = !r.starting.Waits, r.starting.Why
+	if r.starting.Waits == before.Waits && before.begun {
+		return
+	}
+	said := "everybody passes"
+	if r.starting.Waits {
+		said = "waiting started"
+	}
+	r.log.Info(said, zap.String("event", string(r.id)), zap.String("why", r.starting.Why), zap.Float64("usage", l.usage),
+		zap.Float64("arrivals_per_s", r.starting.Arrivals), zap.Int64("waiting", ev.Waiting), zap.Int64("fence", r.term.Fence))
 }
 
 // call promotes, within the tick's room and the term.

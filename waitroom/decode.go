@@ -78,6 +78,11 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	d.fill("", fields, reflect.ValueOf(&s).Elem())
 	s.Limits = s.Limits.Defaults()
 	s.Challenge = s.Challenge.Defaults()
+	if s.Starts.On() {
+		s.Starts.Keep = cmp.Or(s.Starts.Keep, Duration(time.Minute))
+	} else if s.Starts.Usage == 0 && s.Starts.ArrivalsPerS == 0 {
+		s.Starts = StartSettings{}
+	}
 	s.OnSoldOut = cmp.Or(s.OnSoldOut, keepSoldOut)
 	s.Fail = cmp.Or(s.Fail, failClosed)
 	if len(s.Load.Steps) == 0 {

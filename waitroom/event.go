@@ -41,6 +41,9 @@ type Settings struct {
 	Identity string `json:"identity"`
 	// RatePerS is the most people admitted in any second. Default 10; 0 admits nobody.
 	RatePerS float64 `json:"rate_per_s"`
+	// Starts, if it is set, lets everybody in as PassThrough does until the site's load or
+	// the arrivals reach a threshold; from then on people wait, until it is calm again.
+	Starts StartSettings `json:"starts,omitzero"`
 	// Burst is how many more may come in at once at opens_at, never after a pause.
 	Burst int `json:"burst"`
 	// PassThrough lets everybody in who joins, at once: rate_per_s and the load bind
@@ -94,6 +97,21 @@ type Settings struct {
 	// Message is shown to everyone who waits.
 	Message string `json:"message,omitempty"`
 }
+
+// StartSettings say when waiting starts by itself. The zero value says that people
+// always wait.
+type StartSettings struct {
+	// Usage is the site's load, 0 to 1, from which on people wait; so they do while it
+	// is not known. 0: the load starts nothing.
+	Usage float64 `json:"usage,omitempty"`
+	// ArrivalsPerS is how many joining in a second make people wait. 0: no number does.
+	ArrivalsPerS float64 `json:"arrivals_per_s,omitempty"`
+	// Keep is how long all must be calm before everybody passes again. Default 1m.
+	Keep Duration `json:"keep,omitempty"`
+}
+
+// On tells whether waiting starts by itself.
+func (s StartSettings) On() bool { return s.Usage > 0 || s.ArrivalsPerS > 0 }
 
 // LoadSettings say how the site's load bounds the rate.
 type LoadSettings struct {
@@ -202,6 +220,9 @@ type Event struct {
 	// Epoch is the number of times that the store of this event began empty, as a
 	// base of its sequences.
 	Epoch int64 `json:"-"`
+
+	// Newest is the highest sequence given; each join takes the next.
+	Newest Seq `json:"-"`
 
 	// Counts, as of Now.
 	Waiting  int64 `json:"waiting"`  // in the line

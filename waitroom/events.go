@@ -216,7 +216,7 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 	l.saw(id, Seq(n[6])) // also what other nodes gave out
 	e := Event{
 		State: State(r.rest[4]), Reason: r.rest[5],
-		Waiting: n[0], Inside: n[1], Now: millis(n[2]), Version: n[3], Epoch: n[4], Admitted: n[5],
+		Waiting: n[0], Inside: n[1], Now: millis(n[2]), Version: n[3], Epoch: n[4], Admitted: n[5], Newest: Seq(n[6]),
 	}
 	if len(r.rest) >= 12 {
 		if n, err = numbers(r.rest[10], r.rest[11]); err != nil {
@@ -357,7 +357,7 @@ func scriptFields(s Settings) []any {
 	}
 	return []any{
 		"rate_per_s", strconv.FormatFloat(s.RatePerS, 'f', -1, 64),
-		"pass_through", s.PassThrough, "burst", s.Burst, "max_active", s.MaxActive,
+		"pass_through", s.PassThrough || s.Starts.On(), "burst", s.Burst, "max_active", s.MaxActive,
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
 		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,

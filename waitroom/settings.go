@@ -46,6 +46,9 @@ func (s Settings) Defaults() Settings {
 	s.Tickets.Locking = cmp.Or(s.Tickets.Locking, "optimistic")
 	s.Tickets.OnBreakerOpen = cmp.Or(s.Tickets.OnBreakerOpen, "wait")
 	s.Tickets.Currency = cmp.Or(s.Tickets.Currency, "EUR")
+	if s.Starts.On() {
+		s.Starts.Keep = cmp.Or(s.Starts.Keep, Duration(time.Minute))
+	}
 	s.Limits = s.Limits.Defaults()
 	s.Challenge = s.Challenge.Defaults()
 	s.Quota = s.Quota.Defaults()
@@ -234,8 +237,25 @@ func (s Settings) quotaFaults(d *decoder) {
 	if s.Mode != ModeQueue && s.PassThrough {
 		d.fault("pass_through", "is for mode queue: no other has a line to pass")
 	}
+	s.startFaults(d)
 	if s.Mode != ModeInstant && s.Durable {
 		d.fault("durable", "is for mode instant")
+	}
+}
+
+func (s Settings) startFaults(d *decoder) {
+	st := s.Starts
+	d.number("starts.usage", st.Usage, 1)
+	d.number("starts.arrivals_per_s", st.ArrivalsPerS, mostRate)
+	if !st.On() {
+		return
+	}
+	d.ttl("starts.keep", st.Keep)
+	if s.Mode != ModeQueue {
+		d.fault("starts", "is for mode queue: no other has a line to pass")
+	}
+	if s.Order == OrderDraw {
+		d.fault("starts", "is for order fifo: a draw is for those who wait")
 	}
 }
 

@@ -137,3 +137,25 @@ func FuzzDecodeSettings(f *testing.F) {
 		require.Equal(t, s, back)
 	})
 }
+
+func TestStartsAreChecked(t *testing.T) {
+	t.Parallel()
+	s, _, err := DecodeSettings([]byte(`{"id":"e","starts":{"usage":0.8}}`))
+	require.NoError(t, err)
+	require.Equal(t, StartSettings{Usage: 0.8, Keep: Duration(time.Minute)}, s.Starts)
+	s, err = s.Patched([]byte(`{"starts":{"usage":0}}`))
+	require.NoError(t, err)
+	require.Zero(t, s.Starts, "off again")
+	for field, body := range map[string]string{
+		"starts.usage":          `{"id":"e","starts":{"usage":1.5}}`,
+		"starts.arrivals_per_s": `{"id":"e","starts":{"arrivals_per_s":-1}}`,
+		"starts.keep":           `{"id":"e","starts":{"usage":0.5,"keep":"1ms"}}`,
+		"starts.every":          `{"id":"e","starts":{"every":1}}`,
+		"starts":                `{"id":"e","mode":"instant","tickets":{"kind":"stock","stock":5},"starts":{"usage":0.5}}`,
+	} {
+		_, _, err := DecodeSettings([]byte(body))
+		var wrong *InvalidError
+		require.ErrorAs(t, err, &wrong)
+		require.Equal(t, field, wrong.Fields[0].Field)
+	}
+}
