@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -78,10 +79,15 @@ func TestChaosBooksBalance(t *testing.T) {
 	require.EqualValues(t, *chaosSeats, c.count(`SELECT count(*) FROM reservations WHERE status = 'paid'`))
 	require.EqualValues(t, *chaosSeats, c.count(`SELECT count(DISTINCT reservation) FROM seats WHERE status = 'sold'`))
 	require.Zero(t, c.lost.Load(), "who was told of a seat has it")
-	captured, refunded := c.provider.Recount()
+	c.provider.Load().signal(syscall.SIGKILL)
+	c.provider.Load().wait(10 * time.Second)
+	kept, err := pay.OpenSandbox(pay.SandboxConfig{}, c.journal)
+	require.NoError(t, err)
+	captured, refunded := kept.Recount()
 	require.Equal(t, c.count(`SELECT sum(amount_cents) FROM reservations WHERE status = 'paid'`), captured-refunded,
 		"the provider has the price of what is sold, and no more")
-	t.Logf("provider: %+v", c.provider.Audit())
+	require.NoError(t, kept.Close())
+	t.Logf("provider: %+v", kept.Audit())
 }
 
 // chaos is a sale and what it runs on.
@@ -93,8 +99,8 @@ type chaos struct {
 	flags    []string
 	sellers  [2]atomic.Pointer[instance]
 	worker   atomic.Pointer[instance]
-	provider *pay.Sandbox // the books, which outlive a restart
-	serving  *http.Server
+	provider atomic.Pointer[instance]
+	journal  string // of the provider
 	address  string
 	client   *http.Client
 	over     chan struct{}
@@ -104,15 +110,16 @@ type chaos struct {
 
 func newChaos(t *testing.T) *chaos {
 	t.Helper()
+	port, err := redistest.FreePort(t.Context())
+	require.NoError(t, err)
 	c := &chaos{
 		t: t, database: sqltest.Alone(t), over: make(chan struct{}),
-		provider: pay.NewSandbox(pay.SandboxConfig{Delay: 300 * time.Millisecond}),
-		client:   &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, MaxConnsPerHost: 512}},
+		journal: filepath.Join(t.TempDir(), "journal"), address: "127.0.0.1:" + strconv.Itoa(port),
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, MaxConnsPerHost: 512}},
 	}
 	t.Cleanup(c.client.CloseIdleConnections)
 	c.count = counter(t, c.database)
-	c.serveProvider("127.0.0.1:0")
-	t.Cleanup(func() { _ = c.serving.Close() })
+	c.provider.Store(c.startProvider())
 	c.stores = []string{"--redis", redistest.Start(t, redistest.Config{}).URL(), "--database", c.database.URL()}
 	c.flags = append([]string{"--limits", "off", "--payments", "http://" + c.address}, c.stores...)
 	for s := range c.sellers {
@@ -162,21 +169,18 @@ func (c *chaos) restartDatabase() {
 	require.NoError(c.t, c.database.Start())
 }
 
-// restartProvider cuts every call that is under way, and is away for a moment.
+// restartProvider kills the provider, with every call that is under way; it is away for
+// a moment, and then knows what it has charged.
 func (c *chaos) restartProvider() {
-	_ = c.serving.Close()
+	s := c.provider.Load()
+	s.signal(syscall.SIGKILL)
+	s.wait(10 * time.Second)
 	c.until(300*time.Millisecond, func() bool { return false })
-	c.serveProvider(c.address)
+	c.provider.Store(c.startProvider())
 }
 
-func (c *chaos) serveProvider(address string) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(c.t.Context(), "tcp", address)
-	require.NoError(c.t, err)
-	c.address = listener.Addr().String()
-	server := &http.Server{Handler: c.provider.Handler(), ReadHeaderTimeout: 5 * time.Second}
-	c.serving = server
-	go func() { _ = server.Serve(listener) }() // ends with Close
+func (c *chaos) startProvider() *instance {
+	return startProcess(c.t, nil, "sandbox", "--addr", c.address, "--log-format", "json", "--journal", c.journal)
 }
 
 // until waits for a condition, and goes on without it when the time is over: what

@@ -26,7 +26,8 @@
 //     there and a caller who went away are none.
 //   - breaker: closed (calls pass), open (none passes), half-open (a few trials).
 //   - settle: write what was found out, in one transaction of package ticket.
-//   - sandbox: a provider to test against, with its own books.
+//   - sandbox: a provider to test against, with its own books. With a journal, a file,
+//     it knows after a kill what it has charged, so that who asks hears the truth.
 //
 // # Promises, each with a test that names it
 //

@@ -32,7 +32,7 @@ type SandboxConfig struct {
 }
 
 // Sandbox is a provider to test against, with books of its own. It keeps them in
-// memory, and is safe for concurrent use.
+// memory, or in a journal too (OpenSandbox), and is safe for concurrent use.
 type Sandbox struct {
 	cfg SandboxConfig
 
@@ -41,6 +41,7 @@ type Sandbox struct {
 	charges map[string]*entry  // by key
 	refunds map[string]*Refund // by key
 	books   Books
+	journal *journal // nil: they are in memory only
 }
 
 // entry is a charge with what was asked for.
@@ -159,16 +160,15 @@ func (s *Sandbox) book(r ChargeRequest) (c Charge, first bool, err error) {
 	}
 	switch r.Method {
 	case "", MethodApprove, MethodDelay, MethodVanish, MethodTwice:
-		s.books.Captured++
-		s.books.CapturedCents += r.AmountCents
 	case MethodDecline:
 		c.Status, c.Reason = ChargeDeclined, "card_declined"
-		s.books.Declined++
 	default:
 		c.Status, c.Reason = ChargeDeclined, "unknown_method"
-		s.books.Declined++
 	}
-	s.charges[r.Key] = &entry{charge: c, asked: r}
+	if err := s.journal.write(record{Charge: &c, Asked: &r}); err != nil {
+		return Charge{}, false, fmt.Errorf("charge %s: %w", r.Key, err)
+	}
+	s.count(c, r)
 	return c, true, nil
 }
 
@@ -212,14 +212,14 @@ func (s *Sandbox) Refund(_ context.Context, r RefundRequest) (Refund, error) {
 	case !strings.EqualFold(e.charge.Currency, r.Currency):
 		return Refund{}, fmt.Errorf("refund %s: %w: charged in %s", r.Key, ErrRefused, e.charge.Currency)
 	}
-	e.charge.RefundedCents += r.AmountCents
-	s.books.Refunded++
-	s.books.RefundedCents += r.AmountCents
 	done := &Refund{
 		ID: fmt.Sprintf("re_%d", len(s.refunds)+1), Key: r.Key, ChargeKey: r.ChargeKey,
 		AmountCents: r.AmountCents, Currency: r.Currency,
 	}
-	s.refunds[r.Key] = done
+	if err := s.journal.write(record{Refund: done}); err != nil {
+		return Refund{}, fmt.Errorf("refund %s: %w", r.Key, err)
+	}
+	s.giveBack(done)
 	return *done, nil
 }
 
