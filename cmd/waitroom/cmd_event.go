@@ -35,11 +35,14 @@ func newEventCommand() *cobra.Command {
 		eventListCommand(client), eventCreateCommand(client), eventRateCommand(client), eventPassThroughCommand(client), eventAuditCommand(client), eventReplayCommand(client),
 		eventImportCommand(client), eventExportCommand(client), eventCodesCommand(client),
 		eventSeatsCommand(client, "block", "Hold free seats back from the sale, or close slots and courses"), eventSeatsCommand(client, "release", "Put seats that were held back on sale, or open slots and courses"),
+		eventAdmitCommand(client), eventSetCommand(client),
+		eventPersonCommand(client, "block", "entry_id", "ENTRY", "Put a person out for good"),
+		eventPersonCommand(client, "revoke", "jti", "JTI", "Make an entry token open nothing any more"),
 		eventStateCommand(client, "open", "Let people join and in", waitroom.Open),
-		eventStateCommand(client, "pause", "Let nobody in; joining goes on", waitroom.Paused),
+		eventStateCommand(client, "pause", "Hold: let nobody in; joining goes on", waitroom.Paused, "hold"),
 		eventStateCommand(client, "resume", "Go on after a pause", waitroom.Open),
 		eventStateCommand(client, "drain", "Let nobody join; the line empties", waitroom.Draining),
-		eventStateCommand(client, "close", "End the event", waitroom.Closed),
+		eventStateCommand(client, "close", "Reject: nobody joins or is let in any more", waitroom.Closed, "reject"),
 	)
 	return cmd
 }
@@ -171,9 +174,9 @@ func eventPassThroughCommand(client clientFunc) *cobra.Command {
 	}
 }
 
-func eventStateCommand(client clientFunc, verb, short string, state waitroom.State) *cobra.Command {
+func eventStateCommand(client clientFunc, verb, short string, state waitroom.State, alias ...string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " EVENT", Short: short, Args: wantArgs("EVENT"),
+		Use: verb + " EVENT", Aliases: alias, Short: short, Args: wantArgs("EVENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return patchEvent(cmd, client, args[0], map[string]any{"state": state})
 		},

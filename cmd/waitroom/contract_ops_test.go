@@ -219,7 +219,12 @@ func TestContractCommands(t *testing.T) {
 	require.Regexp(t, `(?m)^gig +scheduled +all pass +0 `, out)
 	event(exitOK, "pass-through", "gig", "off")
 	event(exitUsage, "pass-through", "gig", "perhaps")
-	for _, step := range [][2]string{{"open", "open"}, {"pause", "paused"}, {"resume", "open"}, {"drain", "draining"}, {"close", "closed"}} {
+	event(exitOK, "set", "gig", `{"max_active":1}`)
+	_, errs := event(exitUsage, "set", "gig", `{"max_actives":1}`)
+	require.Contains(t, errs, "max_actives")
+	event(exitUsage, "set", "gig", "1")
+	event(exitUsage, "admit", "gig")
+	for _, step := range [][2]string{{"open", "open"}, {"hold", "paused"}, {"pause", "paused"}, {"resume", "open"}, {"drain", "draining"}, {"reject", "closed"}, {"close", "closed"}} {
 		event(exitOK, step[0], "gig")
 		_, whole := s.ops(http.MethodGet, "/gig", nil)
 		require.Equal(t, step[1], whole["state"])
@@ -228,12 +233,21 @@ func TestContractCommands(t *testing.T) {
 	require.Regexp(t, `(?m)^gig +closed +7.5 +0 +0 +The Gig$`, out)
 	out, _ = event(exitOK, "audit", "gig")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	require.Len(t, lines, 9)
+	require.Len(t, lines, 12)
 	for _, line := range lines {
 		require.True(t, json.Valid([]byte(line)), line)
 	}
 
-	_, errs := event(exitFailed, "rate", "nope", "1")
+	event(exitOK, "set", "gig", `{"state":"open","rate_per_s":0}`)
+	one, two := join(t, s, "gig"), join(t, s, "gig")
+	out, _ = event(exitOK, "admit", "gig", "--entry", two.entry)
+	require.Equal(t, "1 let in\n", out)
+	_, errs = event(exitFailed, "admit", "gig", "--count", "5")
+	require.Contains(t, errs, "full", "inside max_active")
+	event(exitOK, "block", "gig", one.entry)
+	request{method: "POST", path: "/v1/events/gig/entries", header: bearerOf(one.token)}.refused(t, s, 403, "blocked")
+
+	_, errs = event(exitFailed, "rate", "nope", "1")
 	require.Contains(t, errs, "not_found")
 	_, errs = event(exitFailed, "create", file)
 	require.Contains(t, errs, "exists")

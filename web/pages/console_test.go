@@ -26,7 +26,7 @@ func (s *service) operations(mux *http.ServeMux) {
 	event := func() doc {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": 500, "pass_through": s.event["pass_through"] == true}
+		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": most(s), "pass_through": s.event["pass_through"] == true}
 	}
 	mux.HandleFunc("GET /v1/ops/events", guarded(func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, doc{"events": []doc{event()}})
@@ -34,6 +34,9 @@ func (s *service) operations(mux *http.ServeMux) {
 	mux.HandleFunc("PATCH /v1/ops/events/demo", guarded(func(w http.ResponseWriter, r *http.Request) {
 		s.patch(r)
 		s.answer(w, http.StatusOK, event())
+	}))
+	mux.HandleFunc("POST /v1/ops/events/demo/block", guarded(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
 	}))
 	mux.HandleFunc("POST /v1/ops/events/demo/admit", guarded(func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, doc{"admitted": 3, "entries": []string{"a", "b", "c"}})
@@ -45,7 +48,7 @@ func (s *service) operations(mux *http.ServeMux) {
 		e := event()
 		s.answer(w, http.StatusOK, doc{
 			"event": "demo", "state": e["state"], "waiting": 1234, "inside": 42, "admitted": 99, "admitted_per_s": 1.8,
-			"rate_per_s": e["rate_per_s"], "max_active": 500, "pass_through": e["pass_through"], "pool_usage": 0.25, "estimate_kept": 0.914, "estimate_told": 210, "sockets": 7, "node": "N1", "leading": true,
+			"rate_per_s": e["rate_per_s"], "max_active": e["max_active"], "pass_through": e["pass_through"], "pool_usage": 0.25, "estimate_kept": 0.914, "estimate_told": 210, "sockets": 7, "node": "N1", "leading": true,
 			"decision": doc{
 				"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "pass_through": e["pass_through"], "leader": "N1", "fence": 5, "load": "pools: 1 of 4",
 				"signals": []doc{{"detail": "pools: 1 of 4", "usage": 0.25, "age_ms": 1200}, {"detail": "site", "age_ms": 9000, "fault": "too old"}},
@@ -60,6 +63,14 @@ func (s *service) operations(mux *http.ServeMux) {
 		}
 		s.answer(w, http.StatusOK, doc{"records": records})
 	}))
+}
+
+// most is the limit of people inside: 500, or what was set.
+func most(s *service) any {
+	if n, ok := s.event["max_active"]; ok {
+		return n
+	}
+	return 500
 }
 
 // The operator's token opens the console, stays in the tab, and the deeds do what
@@ -101,6 +112,13 @@ func TestConsole(t *testing.T) {
 	p.Reads("why", "Everybody passes; the law would have: Held back: the database is busy (2 a second), kept back by: the house is full")
 	p.Click("pass")
 	p.Reads("pass", "Let everybody pass")
+	p.Run("document.getElementById('most').value = '50'; document.getElementById('most-form').requestSubmit()")
+	p.Reads("inside-of", "of 50 at most")
+	p.Run("document.getElementById('person').value = 'e-17'")
+	p.Click("person-block")
+	p.Until("document.getElementById('sure').open")
+	p.Run("document.querySelector('#sure [value=yes]').click()")
+	p.Reads("say", "They are blocked.")
 	p.Click("close")
 	p.Until("document.getElementById('sure').open")
 	p.Run("document.querySelector('#sure [value=no]').click()")
@@ -124,10 +142,15 @@ func TestConsole(t *testing.T) {
 	require.Empty(t, browsertest.Value[string](p, "JSON.stringify(localStorage).includes('"+operatorToken+"') ? 'kept on the device' : ''"))
 	s.mu.Lock()
 	var patches []string
+	blocked := false
 	for _, c := range s.calls {
 		require.NotContains(t, c.Path+c.Query, operatorToken)
 		if c.Method == http.MethodPatch {
 			patches = append(patches, c.Body)
+		}
+		if c.Method == http.MethodPost && c.Path == "/v1/ops/events/demo/block" {
+			require.JSONEq(t, `{"entry_id":"e-17"}`, c.Body)
+			blocked = true
 		}
 		if c.Method == http.MethodPost && c.Path == "/v1/ops/events/demo/admit" {
 			require.NotEmpty(t, c.Header.Get("Idempotency-Key"))
@@ -135,7 +158,8 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
-	require.Equal(t, []string{`{"rate_per_s":7}`, `{"state":"paused"}`, `{"state":"open"}`, `{"pass_through":true}`, `{"pass_through":false}`}, patches)
+	require.Equal(t, []string{`{"rate_per_s":7}`, `{"state":"paused"}`, `{"state":"open"}`, `{"pass_through":true}`, `{"pass_through":false}`, `{"max_active":50}`}, patches)
+	require.True(t, blocked)
 	p.NoFaults()
 	p.Click("out")
 	p.Panel("login")

@@ -19,6 +19,7 @@ let traces = { waiting: [], admitted: [] };
 let audit = { event: '', after: '', records: [] };
 let answered = 0;
 let touched = false; // the operator is setting the rate
+let limiting = false; // or the limit of people inside
 let round = 0; // grows with each change of event or token; old answers are dropped
 
 const ops = (method, path, body, key) => call(method, `/v1/ops/events${path}`, { token, body, key, patience: 5000 });
@@ -61,12 +62,14 @@ async function list() {
   if (!ids.includes(event)) choose(new URLSearchParams(location.hash.slice(1)).get('event') ?? '', ids);
   settings = body.events.find((e) => e.id === event);
   if (!touched) setRate(settings.rate_per_s);
+  if (!limiting) $('most').value = settings.max_active;
 }
 
 function choose(wanted, ids) {
   event = ids.includes(wanted) ? wanted : ids[0];
   round++;
   touched = false;
+  limiting = false;
   traces = { waiting: [], admitted: [] };
   audit = { event, after: '', records: [] };
   $('event').value = event;
@@ -204,6 +207,20 @@ function start() {
     e.preventDefault();
     const rate = Number($('rate').value);
     if (await deed('PATCH', `/${event}`, { rate_per_s: rate })) touched = false;
+  });
+  $('most').addEventListener('input', () => {
+    limiting = true;
+  });
+  $('most-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    if (await deed('PATCH', `/${event}`, { max_active: Number($('most').value) })) limiting = false;
+  });
+  $('person-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    const entry = $('person').value.trim();
+    const block = e.submitter?.value === 'block';
+    if (block && !await sure(t('ops.person.ask'))) return;
+    await deed('POST', `/${event}/${block ? 'block' : 'admit'}`, { entry_id: entry }, t(block ? 'ops.person.blocked' : 'ops.person.in'), block ? undefined : randomKey());
   });
   $('states').addEventListener('click', async (e) => {
     const state = e.target.closest('[data-state]')?.dataset.state;

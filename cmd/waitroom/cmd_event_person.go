@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// eventAdmitCommand lets people in by hand.
+func eventAdmitCommand(client clientFunc) *cobra.Command {
+	var count int
+	var entry string
+	cmd := &cobra.Command{
+		Use: "admit EVENT --count N | --entry ID", Short: "Let people in by hand: outside the rate, inside max_active", Args: wantArgs("EVENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body := map[string]any{"count": count}
+			switch {
+			case (count == 0) == (entry == ""):
+				return usage(errors.New("admit wants one of --count and --entry"))
+			case entry != "":
+				body = map[string]any{"entry_id": entry}
+			}
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Admitted int `json:"admitted"`
+			}
+			if err := c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/admit", body, &out); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d let in\n", out.Admitted)
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&count, "count", 0, "so many from the front of the line")
+	cmd.Flags().StringVar(&entry, "entry", "", "the person with this entry `ID`, wherever they stand")
+	return cmd
+}
+
+// eventPersonCommand puts one person out: verb is the call, and field what it names.
+func eventPersonCommand(client clientFunc, verb, field, name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " EVENT " + name, Short: short, Args: wantArgs("EVENT", name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			return c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb, map[string]any{field: args[1]}, nil)
+		},
+	}
+}
+
+// eventSetCommand changes any part of the settings.
+func eventSetCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "set EVENT JSON", Short: "Change any part of the settings", Args: wantArgs("EVENT", "JSON"),
+		Example: `  waitroom event set demo '{"max_active": 500, "load": {"law": "target"}}'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var change map[string]any
+			if err := json.Unmarshal([]byte(args[1]), &change); err != nil {
+				return usage(fmt.Errorf("JSON: %w", err))
+			}
+			return patchEvent(cmd, client, args[0], change)
+		},
+	}
+}
