@@ -26,6 +26,8 @@ type keyFile struct {
 	Receipts []string `json:"receipts"`
 	// Subject is the HMAC key that turns a site's subject into an entry id.
 	Subject string `json:"subject,omitempty"`
+	// Prepared says that the last signing and receipt keys are the next to sign.
+	Prepared bool `json:"prepared,omitempty"`
 }
 
 // signingEntry is one signing key. KID is for the reader; if it is there, it must
@@ -94,7 +96,7 @@ func KeepKeys(path string) (*Keys, error) {
 // Encode writes the keys as LoadKeys reads them. Whoever holds the bytes can let
 // anybody in: keep them readable by the service alone.
 func (k *Keys) Encode() []byte {
-	f := keyFile{Subject: encode(k.subject)}
+	f := keyFile{Subject: encode(k.subject), Prepared: k.prepared}
 	for _, s := range k.signing {
 		f.Signing = append(f.Signing, signingEntry{KID: s.kid, Seed: encode(s.private.Seed())})
 	}
@@ -107,6 +109,9 @@ func (k *Keys) Encode() []byte {
 	}
 	return append(b, '\n')
 }
+
+// ReadKeys reads keys from the content of one file, as LoadKeys does from its name.
+func ReadKeys(b []byte) (*Keys, error) { return decodeKeys(b) }
 
 // decodeKeys reads keys from the bytes of one file.
 func decodeKeys(b []byte) (*Keys, error) {
@@ -167,6 +172,7 @@ func (f *keyFile) add(b []byte) error {
 		}
 		f.Subject = one.Subject
 	}
+	f.Prepared = one.Prepared // of the last file, whose keys are the last
 	f.Signing = append(f.Signing, one.Signing...)
 	f.Receipts = append(f.Receipts, one.Receipts...)
 	return nil
@@ -223,6 +229,9 @@ func (f *keyFile) keys() (*Keys, error) {
 		faults = append(faults, errors.New("subject: the key is missing"))
 	} else {
 		k.subject = take("subject", f.Subject)
+	}
+	if k.prepared = f.Prepared; k.prepared && (len(f.Signing) < 2 || len(f.Receipts) < 2) {
+		faults = append(faults, errors.New("prepared: wants a second signing and receipt key"))
 	}
 	if len(faults) > 0 {
 		return nil, errors.New(oneLine(faults))

@@ -26,6 +26,7 @@ type Keys struct {
 	signing  []signingKey // the first signs, all verify
 	receipts [][]byte     // the first signs, all verify
 	subject  []byte
+	prepared bool // the last of signing and of receipts are the next to sign
 }
 
 // signingKey is one Ed25519 key with the name by which tokens refer to it.
@@ -45,16 +46,47 @@ func NewKeys() *Keys {
 	}
 }
 
-// Rotated are keys of which the newest sign and the ones that signed so far still
-// verify; anything older is gone. The subject key stays, since another one would
-// make every known person somebody else.
-func (k *Keys) Rotated() *Keys {
+// Prepared are these keys and the next ones behind them, which verify already, so
+// that instances which are restarted one after the other know each other's tokens and
+// receipts. The error says that there are next ones already.
+func (k *Keys) Prepared() (*Keys, error) {
+	if k.prepared {
+		return nil, errors.New("the next keys are there already")
+	}
 	return &Keys{
-		signing:  []signingKey{newSigningKey(newSecret()), k.signing[0]},
-		receipts: [][]byte{newSecret(), k.receipts[0]},
+		signing:  append(slices.Clone(k.signing), newSigningKey(newSecret())),
+		receipts: append(slices.Clone(k.receipts), newSecret()),
+		subject:  k.subject, prepared: true,
+	}, nil
+}
+
+// Rotated are keys of which the prepared ones, or fresh ones, sign, and the ones that
+// signed so far still verify; anything older is gone. The subject key stays, since
+// another one would make every known person somebody else.
+func (k *Keys) Rotated() *Keys {
+	signing, receipt := newSigningKey(newSecret()), newSecret()
+	if k.prepared {
+		signing, receipt = k.signing[len(k.signing)-1], k.receipts[len(k.receipts)-1]
+	}
+	return &Keys{
+		signing:  []signingKey{signing, k.signing[0]},
+		receipts: [][]byte{receipt, k.receipts[0]},
 		subject:  k.subject,
 	}
 }
+
+// Retired are the keys that sign, alone. Tokens and receipts of the others are good
+// for nothing any more; whoever has asked for their place since the rotation holds a
+// receipt of the new key. The error says that a rotation is on its way.
+func (k *Keys) Retired() (*Keys, error) {
+	if k.prepared {
+		return nil, errors.New("the next keys are prepared; rotate first")
+	}
+	return &Keys{signing: k.signing[:1:1], receipts: k.receipts[:1:1], subject: k.subject}, nil
+}
+
+// IsPrepared tells whether the last of the keys are the next to sign.
+func (k *Keys) IsPrepared() bool { return k.prepared }
 
 // ReceiptKeys are the HMAC keys of receipts: the first signs, all verify.
 func (k *Keys) ReceiptKeys() [][]byte {

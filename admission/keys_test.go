@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
 func TestKeysSurviveTheirFile(t *testing.T) {
@@ -144,4 +148,53 @@ func TestKeepKeysMakesThemOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
 	_, err = KeepKeys(path)
 	require.ErrorContains(t, err, "signing", "a damaged file is never replaced")
+}
+
+// A rotation over several instances that are restarted one after the other: whichever
+// of two neighbouring key files signs, the other verifies, and nobody loses a place.
+func TestKeysRotateWithoutAGap(t *testing.T) {
+	t.Parallel()
+	made := NewKeys()
+	prepared, err := made.Prepared()
+	require.NoError(t, err)
+	require.True(t, prepared.IsPrepared())
+	_, err = prepared.Prepared()
+	require.ErrorContains(t, err, "already")
+	_, err = prepared.Retired()
+	require.ErrorContains(t, err, "rotate first")
+	read, err := ReadKeys(prepared.Encode())
+	require.NoError(t, err)
+	require.True(t, prepared.equal(read) && read.IsPrepared(), "also through its file")
+	rotated := read.Rotated()
+	require.Equal(t, prepared.KIDs()[1], rotated.KID(), "the prepared ones sign")
+	retired, err := rotated.Retired()
+	require.NoError(t, err)
+	require.Equal(t, []string{rotated.KID()}, retired.KIDs())
+
+	steps := []*Keys{made, prepared, rotated, retired}
+	now := time.Now().Truncate(time.Second)
+	grant := waitroom.Grant{Event: "e", Entry: "p", Subject: "p", JTI: "j", AdmittedAt: now, ClaimBy: now.Add(time.Hour)}
+	verifies := func(signs, reads *Keys) bool {
+		by, err := NewPasses(signs, "https://wait.example")
+		require.NoError(t, err)
+		at, err := NewPasses(reads, "https://wait.example")
+		require.NoError(t, err)
+		token, err := by.Mint(grant)
+		require.NoError(t, err)
+		_, err = at.Verify(token, "e")
+		known := slices.ContainsFunc(reads.ReceiptKeys(), func(k []byte) bool { return slices.Equal(k, signs.ReceiptKeys()[0]) })
+		require.Equal(t, err == nil, known, "a receipt goes as a token does")
+		require.Equal(t, signs.SubjectKey(), reads.SubjectKey())
+		return err == nil
+	}
+	for i := range steps[:3] {
+		require.True(t, verifies(steps[i+1], steps[i]), "what step %d signs is good at step %d", i+1, i)
+		if i < 2 {
+			require.True(t, verifies(steps[i], steps[i+1]))
+		}
+	}
+	require.True(t, verifies(made, rotated))
+	require.False(t, verifies(made, retired), "retired")
+	_, err = ReadKeys([]byte(strings.Replace(string(made.Encode()), "{", `{"prepared":true,`, 1)))
+	require.ErrorContains(t, err, "prepared: wants")
 }

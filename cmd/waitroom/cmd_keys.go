@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 // newKeysCommand groups what one does with the file that serve takes as --keys.
 func newKeysCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "keys", Short: "Make, list and rotate the keys that sign tokens and receipts",
+		Use: "keys", Short: "Make, list, rotate and retire the keys that sign tokens and receipts",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("unknown command %q; see waitroom keys --help", args[0]))
@@ -48,28 +49,64 @@ func newKeysCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "rotate FILE", Short: "Sign with a fresh key; what the last one signed stays good", Args: wantArgs("FILE"),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				keys, err := admission.LoadKeys(args[0])
-				if err != nil {
-					return usage(err)
-				}
-				keys = keys.Rotated()
-				if err := replaceFile(args[0], keys.Encode()); err != nil {
-					return err
-				}
-				return printKeys(cmd, keys)
-			},
+			Use: "prepare FILE", Short: "Add the next keys, which verify already and sign from the next rotate on", Args: wantArgs("FILE"),
+			Long: "Several instances that are restarted one after the other know each other's tokens and receipts at every moment,\n" +
+				"if each step has reached all of them before the next: prepare, restart all; rotate, restart all; retire, when the\n" +
+				"tokens and places of before are over, restart all. One instance alone needs no prepare.",
+			RunE: changeKeys((*admission.Keys).Prepared),
+		},
+		&cobra.Command{
+			Use: "rotate FILE", Short: "Sign with the prepared keys, or fresh ones; what the last ones signed stays good", Args: wantArgs("FILE"),
+			RunE: changeKeys(func(k *admission.Keys) (*admission.Keys, error) { return k.Rotated(), nil }),
+		},
+		&cobra.Command{
+			Use: "retire FILE", Short: "Drop the keys that no longer sign: what they signed opens nothing any more", Args: wantArgs("FILE"),
+			RunE: changeKeys((*admission.Keys).Retired),
 		},
 	)
 	return cmd
 }
 
+// changeKeys puts other keys in the place of a file's.
+func changeKeys(change func(*admission.Keys) (*admission.Keys, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		keys, err := admission.LoadKeys(args[0])
+		if err != nil {
+			return usage(err)
+		}
+		if keys, err = change(keys); err != nil {
+			return usage(fmt.Errorf("%s: %w", args[0], err))
+		}
+		if err := replaceFile(args[0], keys.Encode()); err != nil {
+			return err
+		}
+		return printKeys(cmd, keys)
+	}
+}
+
+// keysVariable begins the name of an environment variable that holds the keys.
+const keysVariable = "env:"
+
+// ownKeys are the operator's own, from a file, a directory or a variable.
+func ownKeys(path string) (*admission.Keys, error) {
+	if name, ok := strings.CutPrefix(path, keysVariable); ok {
+		keys, err := admission.ReadKeys([]byte(os.Getenv(name)))
+		if err != nil {
+			return nil, fmt.Errorf("keys in %s: %w", name, err)
+		}
+		return keys, nil
+	}
+	return admission.LoadKeys(path)
+}
+
 func printKeys(cmd *cobra.Command, keys *admission.Keys) error {
 	for i, kid := range keys.KIDs() {
 		role := "verifies"
-		if i == 0 {
+		switch {
+		case i == 0:
 			role = "signs"
+		case keys.IsPrepared() && i == len(keys.KIDs())-1:
+			role = "is next"
 		}
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", kid, role); err != nil {
 			return err

@@ -76,7 +76,7 @@ var settings = []setting{
 	{"redis", "", "`URL` of Redis: redis://, rediss://, redis+sentinel://, redis+cluster:// (default: embedded)"},
 	{"database", "", "`URL` of PostgreSQL: postgres://… (default: SQLite in the data directory)"},
 	{"data", "data", "`DIR` of the embedded database"},
-	{"keys", "", "`PATH` of a key file or a directory of them (default: made once and shared through the store)"},
+	{"keys", "", "`PATH` of a key file or a directory of them, or env:NAME of a variable with a file's content (default: made once and shared through the store)"},
 	{"operator-token", "", "`TOKEN` for the console and the ops API (default: random, printed once)"},
 	{"site-key", "", "`KEY` of the protected site's own backend (default: none)"},
 	{"identity-secret", "", "`SECRET` that the site signs its own JWTs with, for events with identity jwt (HS256; better in the environment)"},
@@ -238,7 +238,8 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		checkOrigin("public-url", c.PublicURL),
 		checkPayments(c),
 		checkRetention(k.String("retention")),
-		checkPath("keys", c.Keys),
+		c.checkSecrets(),
+		checkKeys(c.Keys),
 		checkPath("events", c.Events),
 	}
 	if (c.LoadURL == "") != (c.LoadQuery == "") {
@@ -364,19 +365,16 @@ func checkOrigin(key, value string) error {
 	return nil
 }
 
-// minSecret is the least length of a secret that nobody guesses: 8 characters.
-const minSecret = 8
-
-// guessable names the secrets that are too short for a real event.
-func (c serveConfig) guessable() []string {
-	var keys []string
-	for key, secret := range map[string]string{"operator-token": c.OperatorToken, "site-key": c.SiteKey} {
-		if secret != "" && len(secret) < minSecret {
-			keys = append(keys, key)
-		}
+// checkKeys wants a file, a directory, or a variable.
+func checkKeys(path string) error {
+	name, variable := strings.CutPrefix(path, keysVariable)
+	if !variable {
+		return checkPath("keys", path)
 	}
-	slices.Sort(keys)
-	return keys
+	if os.Getenv(name) == "" {
+		return fmt.Errorf("keys: the variable %q is empty", name)
+	}
+	return nil
 }
 
 func checkPath(key, path string) error {

@@ -123,12 +123,39 @@ func TestSecretsAreNotRepeatedInFaults(t *testing.T) {
 	}
 }
 
-// A short secret is the operator's own choice, and said aloud.
-func TestGuessableSecretsAreNamed(t *testing.T) {
+// Secrets that can be guessed are refused by name where others reach the service; on
+// the embedded default and on this machine alone they are said aloud.
+func TestWeakSecretsAreRefused(t *testing.T) {
 	t.Parallel()
-	c, err := parse(t, []string{"--redis", "redis://h:1", "--operator-token", "op", "--site-key", "a-longer-key"}, nil)
-	require.NoError(t, err)
+	const good = "Jq3-vT9.xW"
+	private := []string{"--redis", "redis://h:1", "--operator-token", "op", "--site-key", good}
+	c, err := parse(t, private, nil)
+	require.NoError(t, err, "this machine alone")
 	require.Equal(t, []string{"operator-token"}, c.guessable())
+	for name, row := range map[string]struct {
+		args, environ []string
+		want          string // empty: starts
+	}{
+		"reached by others":   {append(private, "--addr", ":8080"), nil, "operator-token: can be guessed"},
+		"behind a proxy here": {append(private, "--public-url", "https://wait.example"), nil, "operator-token: can be guessed"},
+		"public, here":        {append(private, "--public-url", "http://localhost:8080"), nil, ""},
+		"a well-known word":   {[]string{"--redis", "redis://h:1", "--addr", ":1", "--operator-token", "ChangeMe", "--site-key", good}, nil, "operator-token: can"},
+		"repeated":            {[]string{"--redis", "redis://h:1", "--addr", ":1", "--site-key", "xxxxxxxxxxxx"}, nil, "site-key: can"},
+		"both named":          {[]string{"--redis", "redis://h:1", "--addr", ":1", "--site-key", "k"}, []string{"WAITROOM_OPERATOR_TOKEN=op"}, "operator-token, site-key: can"},
+		"a webhook's":         {[]string{"--redis", "redis://h:1", "--addr", ":1", "--webhook-secret", "secret"}, nil, "webhook-secret: can"},
+		"embedded":            {[]string{"--addr", ":1", "--operator-token", "op"}, nil, ""},
+		"none given":          {[]string{"--redis", "redis://h:1", "--addr", ":1"}, nil, ""},
+		"good":                {[]string{"--redis", "redis://h:1", "--addr", ":1", "--operator-token", good, "--site-key", good + "1"}, nil, ""},
+		"keys of no variable": {[]string{"--keys", "env:WAITROOM_NO_SUCH_KEYS"}, nil, "keys: the variable"},
+	} {
+		_, err := parse(t, row.args, row.environ)
+		if row.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, row.want, name)
+		require.NotContains(t, err.Error(), "ChangeMe")
+	}
 }
 
 func TestPresets(t *testing.T) {

@@ -44,12 +44,28 @@ func TestContractStart(t *testing.T) {
 	require.Equal(t, exitOK, s.wait(20*time.Second))
 
 	// After a rotation what was signed before stays good.
+	status, listed, _ := runCommand(t, nil, "keys", "prepare", keys)
+	require.Equal(t, exitOK, status)
+	require.Regexp(t, `(?m)^\S+  signs\n\S+  is next$`, listed)
+	status, _, _ = runCommand(t, nil, "keys", "retire", keys)
+	require.Equal(t, exitUsage, status, "in the middle of a rotation")
 	status, _, _ = runCommand(t, nil, "keys", "rotate", keys)
 	require.Equal(t, exitOK, status)
 	s = startInstance(t, "--config", config, "--data", data)
 	require.EqualValues(t, b.entry, b.me(s)["entry_id"], "the place comes back by its receipt")
 	_, _, jwks = call(t, http.MethodGet, s.url+"/.well-known/jwks.json", nil, nil)
 	require.Len(t, jwks["keys"], 2)
+	status, listed, _ = runCommand(t, nil, "keys", "retire", keys)
+	require.Equal(t, exitOK, status)
+	require.Regexp(t, `^\S+  signs\n$`, listed)
+	raw, err := os.ReadFile(keys)
+	require.NoError(t, err)
+	s.signal(syscall.SIGTERM)
+	require.Equal(t, exitOK, s.wait(20*time.Second))
+	s = startProcess(t, []string{"MY_KEYS=" + string(raw)}, "serve", "--addr", "127.0.0.1:0", "--log-format", "json", "--data", data, "--keys", "env:MY_KEYS")
+	_, _, jwks = call(t, http.MethodGet, s.url+"/.well-known/jwks.json", nil, nil)
+	require.Equal(t, strings.Fields(listed)[0], jwks["keys"].([]any)[0].(map[string]any)["kid"], "keys from the environment")
+	require.NotContains(t, s.logs(), strings.Split(string(raw), `"`)[9], "no secret in the log")
 }
 
 // Without a token of the operator's own, a random one is printed once, and not into

@@ -45,7 +45,7 @@ func serve(ctx context.Context, cfg serveConfig) error {
 	}
 	var keys *admission.Keys
 	if cfg.Keys != "" {
-		if keys, err = admission.LoadKeys(cfg.Keys); err != nil {
+		if keys, err = ownKeys(cfg.Keys); err != nil {
 			return usage(err)
 		}
 	}

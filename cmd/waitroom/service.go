@@ -155,7 +155,7 @@ func (s *service) openStore(ctx context.Context) error {
 		s.rdb = embedded.client()
 	} else {
 		if short := s.cfg.guessable(); len(short) > 0 { // the embedded default is for trying, and may have any
-			s.log.Warn("short secrets can be guessed; at least 8 characters are better", zap.Strings("keys", short))
+			s.log.Warn("secrets can be guessed; at least 8 characters are better, and no well-known word", zap.Strings("keys", short))
 		}
 		rdb, err := redisClient(s.cfg.Redis)
 		if err != nil {
