@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,12 +75,26 @@ return out`)
 // *waitroom.InvalidError says that it is neither; ErrUnavailable that the store
 // did not take it. Whether there is such an event is the caller's to know.
 func (r *Reports) Report(ctx context.Context, event waitroom.EventID, usage float64) error {
+	return r.ReportLane(ctx, event, "", usage)
+}
+
+// reportName is under what a lane's report is kept; an event's own is under its id.
+func reportName(event waitroom.EventID, lane string) waitroom.EventID {
+	if lane == "" {
+		return event
+	}
+	return event + "/" + waitroom.EventID(lane)
+}
+
+// ReportLane is Report for one lane of an event, of which the event's own report then
+// says nothing.
+func (r *Reports) ReportLane(ctx context.Context, event waitroom.EventID, lane string, usage float64) error {
 	if math.IsNaN(usage) || usage < 0 || usage > 1 {
 		return &waitroom.InvalidError{Fields: []waitroom.FieldError{{Field: "pool_usage", Detail: "must be from 0 to 1"}}}
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := storeReport.Run(ctx, r.rdb, []string{reportsKey(r.prefix)}, string(event), number(usage)).Err(); err != nil {
+	if err := storeReport.Run(ctx, r.rdb, []string{reportsKey(r.prefix)}, string(reportName(event, lane)), number(usage)).Err(); err != nil {
 		return fmt.Errorf("report %s: %w: %w", event, waitroom.ErrUnavailable, err)
 	}
 	return nil
@@ -89,7 +104,15 @@ func (r *Reports) Report(ctx context.Context, event waitroom.EventID, usage floa
 func (r *Reports) Forget(ctx context.Context, event waitroom.EventID) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := r.rdb.HDel(ctx, reportsKey(r.prefix), string(event)).Err(); err != nil {
+	names := []string{string(event)}
+	r.mu.Lock()
+	for name := range r.last {
+		if strings.HasPrefix(string(name), string(event)+"/") {
+			names = append(names, string(name))
+		}
+	}
+	r.mu.Unlock()
+	if err := r.rdb.HDel(ctx, reportsKey(r.prefix), names...).Err(); err != nil {
 		return fmt.Errorf("forget report of %s: %w: %w", event, waitroom.ErrUnavailable, err)
 	}
 	return nil
@@ -100,14 +123,18 @@ func (r *Reports) Run(ctx context.Context) error {
 	return every(ctx, reportsEvery, r.fetch)
 }
 
-// Usage is the last report of an event's site; ErrNoSignal if it never made one.
+// Usage is the last report of an event's site, or of a lane's; ErrNoSignal if there
+// never was one.
 func (r *Reports) Usage(_ context.Context, ev waitroom.Event) (Reading, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.read {
 		return Reading{}, errors.New("reports: not read yet")
 	}
-	reading, ok := r.last[ev.ID]
+	reading, ok := r.last[reportName(ev.ID, ev.Lane)]
+	if !ok && ev.Lane != "" {
+		reading, ok = r.last[ev.ID]
+	}
 	if !ok {
 		return Reading{}, ErrNoSignal
 	}

@@ -26,6 +26,10 @@ type Standing struct {
 	Event waitroom.EventID
 	// Since is when the reason began to hold, by the event's clock; zero: not known.
 	Since time.Time
+	// Lane is the lane that it is of; empty: the event as a whole, of whose lanes, if it
+	// has any, Lanes are.
+	Lane  string
+	Lanes []Standing
 	// Load says where the usage comes from, or why it is unknown.
 	Load string
 	// Signals are what each source said.
@@ -54,6 +58,8 @@ type Standing struct {
 // unknown: JSON has no NaN.
 type standingJSON struct {
 	Event    waitroom.EventID `json:"event"`
+	Lane     string           `json:"lane,omitempty"`
+	Lanes    []Standing       `json:"lanes,omitempty"`
 	N        int              `json:"n"`
 	RatePerS float64          `json:"rate_per_s"`
 	Reason   string           `json:"reason"`
@@ -79,7 +85,7 @@ const stampFormat = "2006-01-02T15:04:05.000Z"
 // MarshalJSON writes snake_case fields, and no usage while it is unknown.
 func (s Standing) MarshalJSON() ([]byte, error) {
 	j := standingJSON{
-		Event: s.Event, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Pass: s.PassThrough, Starts: s.Starts, Given: s.Given, Held: s.Held,
+		Event: s.Event, Lane: s.Lane, Lanes: s.Lanes, N: s.N, RatePerS: s.RatePerS, Reason: s.Reason, Load: s.Load, Signals: s.Signals, Pass: s.PassThrough, Starts: s.Starts, Given: s.Given, Held: s.Held,
 		Fence: s.Fence, Leader: s.Leader, Waiting: s.Waiting, Inside: s.Inside, At: s.At.UTC().Format(stampFormat), Head: s.Head,
 	}
 	if !s.Since.IsZero() {
@@ -110,7 +116,7 @@ func (s *Standing) UnmarshalJSON(b []byte) error {
 	*s = Standing{
 		Since:    since,
 		Decision: Decision{N: j.N, RatePerS: j.RatePerS, Reason: j.Reason, Usage: math.NaN()},
-		Event:    j.Event, Load: j.Load, Signals: j.Signals, PassThrough: j.Pass, Starts: j.Starts, Given: j.Given, Held: j.Held,
+		Event:    j.Event, Lane: j.Lane, Lanes: j.Lanes, Load: j.Load, Signals: j.Signals, PassThrough: j.Pass, Starts: j.Starts, Given: j.Given, Held: j.Held,
 		Fence: j.Fence, Leader: j.Leader, Waiting: j.Waiting, Inside: j.Inside, At: at, Head: j.Head,
 	}
 	if j.Usage != nil {

@@ -49,16 +49,12 @@ type run struct {
 	// Of the promoting loop alone:
 	reason   string    // of the last decision
 	since    time.Time // when it began to hold
-	state    State
-	tick     int64 // the last one
-	unserved int
-	asked    int // at the last tick
-	given    int
-	starting Starting
-	turns    Turns
-	open     bool  // at the last tick
-	opened   int64 // the tick in which it was seen to open; 0 if it was open before
+	paces    []pacing  // of each lane, at least one
+	tick     int64     // the last one
+	open     bool      // at the last tick
+	opened   int64     // the tick in which it was seen to open; 0 if it was open before
 	failing  bool
+	starting Starting
 }
 
 // refresh reads the events at each tick: settings take effect within one. An event
@@ -105,11 +101,10 @@ func (t *tenure) follow(ctx context.Context, ev *waitroom.Event) *run {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{tenure: t, id: ev.ID, start: time.Now(), cancel: cancel, open: admits(ev.State)}
 	r.reason, r.since = t.heard[ev.ID].Reason, t.heard[ev.ID].Since
-	if s, ok := t.heard[ev.ID]; ok && s.Reason != ReasonNotOpen && s.Reason != ReasonUnknown {
-		r.state = Resume(s.RatePerS)
-	}
-	if s, ok := t.heard[ev.ID]; ok && s.Starts != "" {
-		r.starting = Starting{Waits: true, Why: s.Starts}
+	heard, ok := t.heard[ev.ID]
+	r.resume(ev, heard, ok)
+	if ok && heard.Starts != "" {
+		r.starting = Starting{Waits: true, Why: heard.Starts}
 	}
 	r.event.Store(ev)
 	t.runs[ev.ID] = r
@@ -145,31 +140,20 @@ func (r *run) promote(ctx context.Context) {
 		r.opened = tick
 	}
 	r.tick, r.open = tick, open
-	asking, cancel := context.WithTimeout(ctx, r.cfg.Tick/2)
-	load := gather(asking, r.deps.Sources, ev)
-	cancel()
-	d, state := Decide(Signals{
-		Tick: tick, Open: open, Unserved: r.unserved,
-		Burst:    ev.Burst > 0 && r.opened > 0 && time.Duration(tick-r.opened)*r.cfg.Tick < time.Second,
-		Expected: load.expected, Known: load.known, Usage: load.usage, Wanted: load.wanted,
-		Asked: r.asked, Given: r.given, Show: r.turns.Show(ev.Entered, ev.Unclaimed),
-	}, LimitsOf(ev.Settings, r.cfg.Tick), r.state)
-	r.state, r.unserved = state, 0
-	if d.Reason != r.reason {
-		r.reason, r.since = d.Reason, ev.Now
+	var s Standing
+	if len(ev.Lanes) == 0 {
+		s = r.decide(ctx, ev, 0)
+	} else { // one after the other: those that stand first have the event's rate first
+		lanes := make([]Standing, len(ev.Lanes))
+		for i := range lanes {
+			lanes[i] = r.decide(ctx, ev.ForLane(i), i)
+		}
+		s = together(ev, lanes)
 	}
-	s := Standing{
-		Event: ev.ID, Decision: d, Load: load.detail, Signals: load.signals, Fence: r.term.Fence, Leader: r.cfg.Node,
-		Waiting: ev.Waiting, Inside: ev.Inside, At: ev.Now, Head: r.head.Load(),
-		PassThrough: open && ev.PassThrough, Since: r.since,
+	if s.Reason != r.reason {
+		r.reason, r.since = s.Reason, ev.Now
 	}
-	if ev.Starts.On() && !ev.PassThrough {
-		r.begins(ev, load, &s)
-	}
-	if s.PassThrough || d.N > 0 && ev.Waiting > 0 { // who joined since the last look passes too
-		s = r.call(ctx, s)
-	}
-	r.asked, r.given = d.N, s.Given
+	s.Since = r.since
 	if ctx.Err() == nil {
 		r.note(s)
 	}
@@ -200,7 +184,7 @@ func (r *run) begins(ev waitroom.Event, l load, s *Standing) {
 }
 
 // call promotes, within the tick's room and the term.
-func (r *run) call(ctx context.Context, s Standing) Standing {
+func (r *run) call(ctx context.Context, s Standing, lane int) Standing {
 	wait, cancel := context.WithTimeout(ctx, r.cfg.Tick)
 	defer cancel()
 	if err := r.promoting.Acquire(wait, 1); err != nil {
@@ -216,7 +200,7 @@ func (r *run) call(ctx context.Context, s Standing) Standing {
 	defer cancel()
 	begun := time.Now()
 	p, err := r.deps.Line.Promote(call, waitroom.PromoteRequest{
-		Event: r.id, Fence: r.term.Fence, N: s.N, Pass: s.PassThrough,
+		Event: r.id, Fence: r.term.Fence, N: s.N, Pass: s.PassThrough, Lane: lane,
 		Why: waitroom.Why{RatePerS: s.RatePerS, Reason: s.Reason, Usage: s.Usage},
 	})
 	r.metrics.promote.Observe(time.Since(begun).Seconds())
@@ -230,7 +214,7 @@ func (r *run) call(ctx context.Context, s Standing) Standing {
 		return s
 	}
 	if s.Held = p.Reason; p.Reason == "rate_cap" {
-		r.unserved = max(0, s.N-len(p.Grants))
+		r.paces[lane].unserved = max(0, s.N-len(p.Grants))
 	}
 	s.Given, s.Waiting, s.Inside, s.At = len(p.Grants), p.Waiting, p.Inside, p.Now
 	r.metrics.promoted.WithLabelValues(string(r.id)).Add(float64(s.Given))

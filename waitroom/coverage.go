@@ -168,5 +168,16 @@ func (v *View) Coverage(id EventID) (Coverage, bool) {
 	}
 	f.state.mu.RLock()
 	defer f.state.mu.RUnlock()
-	return f.state.outlook.Coverage()
+	var all Coverage
+	for i := range f.state.lanes {
+		c, ok := f.state.lanes[i].outlook.Coverage()
+		if !ok {
+			continue
+		}
+		n, more := float64(all.Told), float64(c.Told)
+		all.By50 = (all.By50*n + c.By50*more) / (n + more)
+		all.By90 = (all.By90*n + c.By90*more) / (n + more)
+		all.Told += c.Told
+	}
+	return all, all.Told > 0
 }

@@ -129,7 +129,7 @@ func (l *Line) makeGood(ctx context.Context, req JoinRequest, token string) (Pla
 		return Place{}, fmt.Errorf("somebody else's credit: %w", ErrTokenInvalid)
 	}
 	r, err := l.call(ctx, scriptCredit, req.Event, []string{l.keys.log(req.Event), l.keys.owed(req.Event), l.keys.credited(req.Event, cr.jti)},
-		&given{seq: l.highest(req.Event)}, string(who.entry), cr.jti, strconv.FormatInt(cr.end.UnixMilli(), 10),
+		&given{seqs: l.highest(req.Event)}, string(who.entry), cr.jti, strconv.FormatInt(cr.end.UnixMilli(), 10),
 		base64.RawURLEncoding.EncodeToString([]byte(who.subject)), newID())
 	if err != nil {
 		return Place{}, err

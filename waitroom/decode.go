@@ -42,11 +42,6 @@ func (d Duration) String() string {
 	return s
 }
 
-// later are settings of the contract that this version refuses, and what to do.
-var later = map[string]string{
-	"lanes": "not supported by this version; remove it",
-}
-
 // DecodeSettings reads a whole event from JSON: defaults are filled in, and
 // anything unknown or wrong is refused with its name. The state is empty when the
 // document has none. Errors: *InvalidError.
@@ -90,6 +85,9 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	}
 	if len(s.Winners) == 0 {
 		s.Winners = nil
+	}
+	if len(s.Lanes) == 0 {
+		s.Lanes = nil
 	}
 	if len(s.Groups) == 0 {
 		s.Groups = nil
@@ -172,9 +170,7 @@ func (d *decoder) fill(path string, members map[string]json.RawMessage, v reflec
 	for _, name := range names {
 		at := join(path, name)
 		field, ok := byName[name]
-		if why, is := later[at]; is {
-			d.fault(at, "%s", why)
-		} else if !ok {
+		if !ok {
 			d.fault(at, "is not a setting")
 		} else {
 			d.value(at, members[name], field)
@@ -206,6 +202,11 @@ func (d *decoder) value(at string, raw json.RawMessage, v reflect.Value) {
 		return
 	case null:
 		d.fault(at, "must not be null")
+		return
+	case v.Type() == reflect.TypeFor[*LoadSettings](): // of a lane: what it does not say has its default
+		load := DefaultSettings("").Load
+		d.fill(at, d.object(at, raw), reflect.ValueOf(&load).Elem())
+		v.Set(reflect.ValueOf(&load))
 		return
 	case v.Kind() == reflect.Struct:
 		d.fill(at, d.object(at, raw), v)

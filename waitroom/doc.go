@@ -54,6 +54,7 @@
 //     epoch. Whoever joins meanwhile has a sequence behind those.
 //   - group: some of an event's people, by what their site says of them (claims) or by a
 //     code; its window is when they may join.
+//   - lane: a line of its own inside an event (see Lanes).
 //   - fence: the number of a leadership; it only grows, and scripts refuse an old one.
 //   - feed: an event's stream of departures and changes, which every node follows.
 //   - view: what one node knows of the lines from their feeds, in memory.
@@ -120,6 +121,33 @@
 //	                                               (TestWhatAFailoverLosesOfTokens: 0 of 1,000 in most runs)
 //	durable: true, a replica takes over            none (cmd/waitroom/issue_test.go, with sentinels)
 //
+// # Lanes
+//
+// An event may have up to 16 lanes: a region each, or members before the public. A lane
+// is a line as any other: it has its own counter, its own bucket and window (where it has
+// a rate), its own order statistics in each view. A person is an entry of the event, and
+// an entry has one score in the one sorted set: so nobody stands in two lanes, and grants,
+// sessions, max_active, feed and receipts know nothing of lanes. Which lane a place is
+// in, its sequence tells: those of lane n lie n × 2^49 above those of the first. Which
+// lanes there are is therefore settled when the event is made. Whoever comes back stands
+// in the lane in which they were.
+//
+// The leader asks lane after lane, in the order of the settings, each with its own law and
+// load signal; the promote script lets in what the lane's rate and the event's both
+// allow. So there are two ways to divide the event's rate:
+//
+//   - by rates or shares: each lane has its part, and what one does not use stays unused;
+//   - by order alone, without rates: the first lane has all it can use, and the next what
+//     it leaves, which may be nothing for a while.
+//
+// In both the event's cap binds over all of them, whoever calls.
+//
+// The position that is shown is the place in one's own lane: one more than those of the
+// lane before it that wait. Whoever joins a higher lane changes how fast a lower one
+// moves, but no position in it: it stands still at worst, and the estimate says so. It
+// is why a priority is a lane of its own and not a place ahead of others in one line,
+// where each arrival would push everybody back.
+//
 // # Bounds
 //
 //	what                              most             at the bound                        filled by
@@ -180,4 +208,8 @@
 //     alone; the store has none that could be read.
 //  20. With fail open, a view that cannot ask lets pass who was let in, until their time
 //     ends, and nobody else; with fail closed, nobody.
+//  21. Promises 1 to 8 hold in each lane, and those about max_active and the cap over all
+//     of them too; a person is in one lane, also after a loss of the store.
+//  22. A lane without a rate has what those before it leave, and no arrival in another
+//     lane makes a position that is shown grow.
 package waitroom

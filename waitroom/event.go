@@ -67,6 +67,10 @@ type Settings struct {
 	// GraceMobile is the grace for phones, whose sockets drop in the pocket. Default 10m.
 	GraceMobile Duration `json:"grace_mobile"`
 
+	// Lanes are lines of their own, each with its rate. Without any, there is one line.
+	// Where there are lanes, each group names the one of its people; without groups
+	// everybody chooses.
+	Lanes []LaneSettings `json:"lanes,omitempty"`
 	// Groups are the people who may join, each in their window. Without any, whoever
 	// comes may, as long as the event takes people.
 	Groups []GroupSettings `json:"groups,omitempty"`
@@ -235,6 +239,10 @@ type Event struct {
 	// SoldOut is true from the moment that the last piece is paid, until something
 	// comes back.
 	SoldOut bool `json:"-"`
+	// LaneCounts are the lanes, in their order; Waiting and Inside are over all.
+	LaneCounts []LaneCounts `json:"lane_counts,omitempty"`
+	// Lane is the one as which ForLane sees the event.
+	Lane string `json:"-"`
 	// Draw is what is published of the draw, where order is draw.
 	Draw *Drawn `json:"draw,omitempty"`
 
@@ -242,13 +250,17 @@ type Event struct {
 	Now       time.Time `json:"now"` // the store's clock
 }
 
-// paceCap is the most that may be let in in a second: an estimate goes by less only
-// where less was seen.
-func (e *Event) paceCap() float64 {
-	if e.PassThrough {
+// paceCap is the most that may be let in in a second from a lane (from 0; in all,
+// without lanes): an estimate goes by less only where less was seen.
+func (e *Event) paceCap(lane int) float64 {
+	switch {
+	case e.PassThrough:
 		return PassPerCall * 10 // ticks
+	case lane >= len(e.Lanes):
+		return e.RatePerS
+	default:
+		return min(e.RatePerS, e.LaneRate(e.Lanes[lane]))
 	}
-	return e.RatePerS
 }
 
 // Undrawn tells whether the order is still to be drawn, so that nobody has a

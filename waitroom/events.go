@@ -97,6 +97,9 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 		if s.ID != id {
 			return Event{}, &InvalidError{Fields: []FieldError{{Field: "id", Detail: "cannot be changed"}}}
 		}
+		if err := lanesFault(old.Settings, s); err != nil {
+			return Event{}, fmt.Errorf("patch %s: %w", id, err)
+		}
 		if s.Order != old.Order {
 			if old.State != Scheduled {
 				return Event{}, &InvalidError{Fields: []FieldError{{Field: "order", Detail: "cannot be changed once people may join"}}}
@@ -241,6 +244,15 @@ func (l *Line) Event(ctx context.Context, id EventID) (Event, error) {
 	if err := json.Unmarshal([]byte(r.rest[3]), &e.Settings); err != nil {
 		return Event{}, fmt.Errorf("event %s: settings: %w", id, unavailable(err))
 	}
+	if len(r.rest) >= 17 {
+		seqs, err := e.readLanes(r.rest[16])
+		if err != nil {
+			return Event{}, fmt.Errorf("event %s: %w", id, err)
+		}
+		for _, seq := range seqs {
+			l.saw(id, seq)
+		}
+	}
 	return e, nil
 }
 
@@ -361,7 +373,7 @@ func scriptFields(s Settings) []any {
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
 		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,
-		"on_sold_out", s.OnSoldOut, "groups", groupFields(s),
+		"on_sold_out", s.OnSoldOut, "groups", groupFields(s), "lanes", laneFields(s),
 		"order", s.Order, "lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
 	}
 }

@@ -1,6 +1,7 @@
 package waitroom
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -28,6 +29,8 @@ type GroupSettings struct {
 	// joined keeps the place when the window ends.
 	OpensAt  *time.Time `json:"opens_at,omitempty"`
 	ClosesAt *time.Time `json:"closes_at,omitempty"`
+	// Lane is where the group's people stand, in an event with lanes.
+	Lane string `json:"lane,omitempty"`
 }
 
 const (
@@ -43,6 +46,9 @@ var groupNames = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 // site's JWT (none: anonymous): those whose claim they have, or else the default ones.
 // A code may add one to them.
 func (s Settings) GroupsOf(claims map[string]any) []string {
+	if len(s.Groups) == 0 {
+		return nil
+	}
 	var names, rest []string
 	for _, g := range s.Groups {
 		switch {
@@ -56,6 +62,24 @@ func (s Settings) GroupsOf(claims map[string]any) []string {
 		return rest
 	}
 	return names
+}
+
+// ChooseLane is the groups of somebody who may choose a lane (empty: the first), in an
+// event that has lanes and no groups; other events choose by the person's groups alone.
+// A name that is no lane is an *InvalidError.
+func (s Settings) ChooseLane(name string, groups []string) ([]string, error) {
+	switch {
+	case len(s.Lanes) == 0 && name != "":
+		return nil, &InvalidError{Fields: []FieldError{{Field: "lane", Detail: "the event has no lanes"}}}
+	case len(s.Lanes) == 0:
+		return groups, nil
+	case name != "" && s.laneIndex(name) == "":
+		return nil, &InvalidError{Fields: []FieldError{{Field: "lane", Detail: "must be the name of one of the event's lanes"}}}
+	case len(s.Groups) > 0:
+		return groups, nil
+	default:
+		return []string{cmp.Or(name, s.Lanes[0].Name)}, nil
+	}
 }
 
 // has tells whether claims have all that the group asks for.
@@ -183,12 +207,17 @@ func (g GroupSettings) overlaps(other GroupSettings) bool {
 	return !before(g, other) && !before(other, g)
 }
 
-// groupFields are the windows as common.lua reads them: "name opens closes;" for each,
-// 0 for no bound.
+// groupFields are the windows as common.lua reads them: "name opens closes lane;" for
+// each, 0 for no bound. Where everybody chooses a lane, each is a group without a window.
 func groupFields(s Settings) string {
 	var b strings.Builder
 	for _, g := range s.Groups {
-		fmt.Fprintf(&b, "%s %d %d;", g.Name, millisOf(g.OpensAt), millisOf(g.ClosesAt))
+		fmt.Fprintf(&b, "%s %d %d %s;", g.Name, millisOf(g.OpensAt), millisOf(g.ClosesAt), cmp.Or(s.laneIndex(g.Lane), "0"))
+	}
+	if len(s.Groups) == 0 {
+		for i, l := range s.Lanes {
+			fmt.Fprintf(&b, "%s 0 0 %d;", l.Name, i)
+		}
 	}
 	return b.String()
 }

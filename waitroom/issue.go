@@ -93,7 +93,7 @@ func (l *Line) unanswered(event EventID, c joinCall) Issued {
 // sendIssues is the one caller of issue.lua.
 func (l *Line) sendIssues(ctx context.Context, k issueKey, calls []joinCall) ([]placeReply, error) {
 	args := make([]any, 0, 3+len(calls))
-	args = append(args, newID(), &given{seq: l.highest(k.event)}, mostUnarchived)
+	args = append(args, newID(), &given{seqs: l.highest(k.event)}, mostUnarchived)
 	for _, c := range calls {
 		args = append(args, c.arg())
 	}

@@ -165,7 +165,7 @@ func (l *Line) poll(ctx context.Context, event EventID, c placeCall) (Place, err
 // sendJoins is the one caller of join.lua.
 func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) ([]placeReply, error) {
 	args := make([]any, 0, 1+len(calls))
-	args = append(args, &given{seq: l.highest(event)})
+	args = append(args, &given{seqs: l.highest(event)})
 	for _, c := range calls {
 		args = append(args, c.arg())
 	}

@@ -89,9 +89,9 @@ type Line struct {
 	draws  *draws
 
 	mu sync.Mutex // guards the fields below
-	// seen is the highest sequence this process was ever told of, by event. A store
-	// whose counter is behind it has lost writes, and starts a new epoch.
-	seen map[EventID]Seq
+	// seen is the highest sequence of each lane this process was ever told of, by event.
+	// A store whose counter is behind one has lost writes, and starts a new epoch.
+	seen map[EventID]*[mostLanes]Seq
 	// unlisted are the events of which the store did not know this node when it last
 	// said who is here; the next heartbeat tells.
 	unlisted map[EventID]bool
@@ -123,7 +123,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 		draws:  newDraws(),
 		keys:   keys{prefix: cfg.Prefix},
 		signer: receipts{keys: cfg.ReceiptKeys},
-		seen:   make(map[EventID]Seq), unlisted: make(map[EventID]bool), followers: make(map[EventID]*follower),
+		seen:   make(map[EventID]*[mostLanes]Seq), unlisted: make(map[EventID]bool), followers: make(map[EventID]*follower),
 	}
 	if !obeysContext(rdb) {
 		l.log.Warn("store client ignores call timeouts")
@@ -174,15 +174,25 @@ func (l *Line) entryOf(event EventID, subject string) EntryID {
 func (l *Line) saw(event EventID, s Seq) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s > l.seen[event] {
-		l.seen[event] = s
+	all := l.seen[event]
+	if all == nil {
+		all = new([mostLanes]Seq)
+		l.seen[event] = all
+	}
+	// An event without lanes has all its sequences in one of these, whichever it is.
+	if lane := s / laneSpan; lane >= 0 && lane < mostLanes {
+		all[lane] = max(all[lane], s)
 	}
 }
 
-func (l *Line) highest(event EventID) Seq {
+// highest is the highest sequence of each lane that was seen; 0 for none.
+func (l *Line) highest(event EventID) [mostLanes]Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seen[event]
+	if all := l.seen[event]; all != nil {
+		return *all
+	}
+	return [mostLanes]Seq{}
 }
 
 func (l *Line) forget(event EventID) {

@@ -24,6 +24,8 @@ type PromoteRequest struct {
 	// Pass lets everybody in where the event's pass_through says so too, 2,000 a call,
 	// outside the rate and inside max_active; N is then what the law would have let in.
 	Pass bool
+	// Lane is the number of the lane, from 0; of no meaning for an event without lanes.
+	Lane int
 }
 
 // PassPerCall is the most that one call lets in while everybody passes.
@@ -77,7 +79,7 @@ const mostGrants = 5000
 func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
 	n := max(0, min(req.N, mostGrants))
 	args := append([]any{req.Fence, n, newID(), mostGrants}, req.Why.args()...)
-	args = append(args, req.Pass)
+	args = append(args, req.Pass, req.Lane)
 	r, err := l.call(ctx, scriptPromote, req.Event, []string{l.keys.log(req.Event), l.keys.owed(req.Event)}, args...)
 	if err == nil {
 		err = r.want(6)
@@ -111,6 +113,8 @@ type AdmitRequest struct {
 	// Count is how many from the front, or Entry is who; never both.
 	Count int
 	Entry EntryID
+	// Lane is whose front Count means. Empty: the event's, where its first lanes go first.
+	Lane string
 	// By is the operator, for the audit trail.
 	By string
 }
@@ -123,7 +127,7 @@ func (l *Line) Admit(ctx context.Context, event EventID, req AdmitRequest) ([]Gr
 		return nil, &InvalidError{Fields: []FieldError{{Field: "count", Detail: fmt.Sprintf("give a count of 1 to %d, or an entry_id", mostGrants)}}}
 	}
 	id := cmp.Or(req.RequestID, newID())
-	r, err := l.call(ctx, scriptAdmit, event, []string{l.keys.log(event)}, id, req.Count, string(req.Entry), req.By, newID())
+	r, err := l.call(ctx, scriptAdmit, event, []string{l.keys.log(event)}, id, req.Count, string(req.Entry), req.By, newID(), req.Lane)
 	if err != nil {
 		return nil, fmt.Errorf("admit in %s: %w", event, err)
 	}

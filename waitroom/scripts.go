@@ -123,20 +123,25 @@ func (l *Line) call(ctx context.Context, s *redis.Script, event EventID, more []
 	return reply{outcome: outcome(fields[0]), rest: fields[1:]}, nil
 }
 
-// given is the highest sequence that this process was ever given, as caught_up of
-// common.lua takes it.
+// given is the highest sequences that this process was ever given, one for each lane,
+// as caught_up of common.lua takes them.
 type given struct {
-	seq    Seq
+	seqs   [mostLanes]Seq
 	unseen bool // the server had not got the script
 }
 
-// MarshalBinary writes "seq" or "?seq".
+// MarshalBinary writes "seq,seq" or "?seq,seq", without those that are none.
 func (t *given) MarshalBinary() ([]byte, error) {
 	b := make([]byte, 0, 20)
 	if t.unseen {
 		b = append(b, '?')
 	}
-	return strconv.AppendInt(b, int64(t.seq), 10), nil
+	for _, seq := range t.seqs {
+		if seq > 0 {
+			b = append(strconv.AppendInt(b, int64(seq), 10), ',')
+		}
+	}
+	return b, nil
 }
 
 // unseen says in a script's arguments that the server had not got the script. From

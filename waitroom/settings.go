@@ -194,6 +194,7 @@ func (s Settings) faults() []FieldError {
 	s.quotaFaults(&d)
 	d.order(s.LobbyOpensAt, s.OpensAt, s.ClosesAt)
 	s.groupFaults(&d)
+	s.laneFaults(&d)
 	if s.RedirectURL != "" {
 		u, err := url.Parse(s.RedirectURL)
 		web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil

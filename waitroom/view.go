@@ -289,14 +289,14 @@ func (v *View) Position(id EventID, seq Seq) (int64, bool) {
 	return f.position(seq)
 }
 
-// Estimate is how long a position has yet to wait: what half and what nine of ten
-// stay below. There is none while nobody is let in.
-func (v *View) Estimate(id EventID, pos int64) (eta, p90 time.Duration, ok bool) {
+// Estimate is how long a sequence at a position has yet to wait: what half and what
+// nine of ten stay below. There is none while nobody is let in.
+func (v *View) Estimate(id EventID, seq Seq, pos int64) (eta, p90 time.Duration, ok bool) {
 	f := v.follower(id)
 	if f == nil {
 		return 0, 0, false
 	}
-	return Estimate(pos, f.flow())
+	return Estimate(pos, f.flow(seq))
 }
 
 // Level is true while positions are exact: the line is loaded, and every record of

@@ -91,46 +91,28 @@ func (f *follower) take(rec feedRecord) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.loading != nil {
-		if err := takePlaces(r.loading, rec); err != nil {
+		if err := r.loading.take(rec); err != nil {
 			return err
 		}
 	}
 	if s.places != nil {
 		// A line that is about to be replaced goes on as well as it can.
-		if err := takePlaces(s.places, rec); err != nil && !r.broken && r.loading == nil {
+		if err := s.places.take(rec); err != nil && !r.broken && r.loading == nil {
 			return err
 		}
 	}
 	for _, g := range rec.granted {
-		s.outlook.Admit(rec.moment, g.Seq)
+		s.laneOf(g.Seq).outlook.Admit(rec.moment, g.Seq)
 	}
 	for _, d := range rec.departed {
-		s.outlook.Depart(d.Seq)
+		s.laneOf(d.Seq).outlook.Depart(d.Seq)
 	}
 	if rec.moment > s.event.Now.UnixMilli() { // else the counts were read after it
 		in, out := int64(len(rec.granted)), int64(len(rec.departed))
 		s.event.Waiting = max(0, s.event.Waiting-in-out+int64(len(rec.returned)))
 		s.event.Inside = max(0, s.event.Inside+in-int64(len(rec.ended)))
 		s.event.Admitted += in
-	}
-	return nil
-}
-
-func takePlaces(line *rank.Line, rec feedRecord) error {
-	for _, g := range rec.granted {
-		if _, err := line.Depart(int64(g.Seq)); err != nil {
-			return err
-		}
-	}
-	for _, d := range rec.departed {
-		if _, err := line.Depart(int64(d.Seq)); err != nil {
-			return err
-		}
-	}
-	for _, seq := range rec.returned {
-		if _, err := line.Return(int64(seq)); err != nil {
-			return err
-		}
+		s.countLanes(rec)
 	}
 	return nil
 }
@@ -149,11 +131,12 @@ func (f *follower) load(ctx context.Context) error {
 	if began.Sub(r.loadedAt) > time.Minute {
 		r.loads.reset()
 	}
-	tail, err := f.line.feedTail(ctx, f.id)
+	lanes := max(1, len(s.event.Lanes)) // only run writes it
+	tail, err := f.line.feedTail(ctx, f.id, lanes)
 	if err != nil {
 		return err
 	}
-	next, err := rank.New(tail.base)
+	next, err := newPlaces(tail)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -163,34 +146,14 @@ func (f *follower) load(ctx context.Context) error {
 	}
 	r.at.anchored = r.at.id == tail.last && tail.last != streamID{}
 	r.broken, r.loading, r.base = false, next, tail.base
-	f.doubt() // from here on the feed is followed without a gap, or a record tells of it
 	defer func() { r.loading = nil }()
-	last := time.Now()
-	for seq, more := int64(0), true; more; {
-		seqs, err := f.line.lineAfter(ctx, f.id, seq, lineBatch)
-		if err != nil {
+	for lane := range next {
+		if err := f.loadLane(ctx, next, lane, tail.lanes[lane]); err != nil {
 			r.broken = true
 			return err
 		}
-		if more = len(seqs) == lineBatch; more {
-			err = place(next, tail.base, seq, seqs, seqs[len(seqs)-1])
-			seq = seqs[len(seqs)-1]
-		} else {
-			err = place(next, tail.base, seq, seqs, tail.seq)
-		}
-		if err != nil {
-			r.broken = true
-			return unavailable(err)
-		}
-		if time.Since(last) >= viewPoll {
-			last = time.Now()
-			if _, err := f.tend(ctx); err != nil {
-				r.broken = true
-				return err
-			}
-			if r.broken {
-				return nil
-			}
+		if r.broken {
+			return nil
 		}
 	}
 	s.mu.Lock()
@@ -198,8 +161,40 @@ func (f *follower) load(ctx context.Context) error {
 	s.mu.Unlock()
 	r.loadedAt = time.Now()
 	r.loadAfter = r.loadedAt.Add(r.loads.next())
-	f.line.saw(f.id, Seq(tail.seq))
+	for _, lane := range tail.lanes {
+		f.line.saw(f.id, Seq(lane.seq))
+	}
 	f.log.Debug("line loaded", zap.Duration("took", r.loadedAt.Sub(began)))
+	return nil
+}
+
+// loadLane reads one lane; the reader is broken afterwards if the feed was.
+func (f *follower) loadLane(ctx context.Context, next places, lane int, tail laneTail) error {
+	last, seq := time.Now(), int64(lane)*laneSpan
+	if len(next) == 1 {
+		seq = 0
+	}
+	for more := true; more; {
+		seqs, err := f.line.lineAfter(ctx, f.id, seq, next.limit(lane), lineBatch)
+		if err != nil {
+			return err
+		}
+		if more = len(seqs) == lineBatch; more {
+			err = place(next[lane], tail.base, seq, seqs, seqs[len(seqs)-1])
+			seq = seqs[len(seqs)-1]
+		} else {
+			err = place(next[lane], tail.base, seq, seqs, tail.seq)
+		}
+		if err != nil {
+			return unavailable(err)
+		}
+		if time.Since(last) >= viewPoll {
+			last = time.Now()
+			if _, err := f.tend(ctx); err != nil || f.reader.broken {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -44,7 +44,7 @@ func TestViewCommandsDoNotDependOnPeople(t *testing.T) {
 			}
 			for _, p := range places {
 				if pos, ok := v.Position("e", p.Seq); ok {
-					v.Estimate("e", pos)
+					v.Estimate("e", 0, pos)
 				}
 			}
 		}
@@ -115,7 +115,7 @@ func BenchmarkViewPosition(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if pos, ok := v.Position("e", Seq(ev.Epoch+1+i.Add(1)%100_000)); ok {
-				v.Estimate("e", pos)
+				v.Estimate("e", 0, pos)
 			}
 		}
 	})

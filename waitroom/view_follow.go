@@ -3,13 +3,12 @@ package waitroom
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/waitroom-dev/waitroom/waitroom/rank"
 )
 
 const (
@@ -50,16 +49,21 @@ type follower struct {
 
 // followed is what a follower knows.
 type followed struct {
-	mu      sync.RWMutex // guards all fields
-	event   Event        // as last read, counts moved on by the feed since
-	known   bool         // event is set
-	at      time.Time    // when event.Now was read
-	asked   time.Time    // when it was asked for
-	sure    time.Time    // when the feed was last asked for what it then gave to its end, with no gap
-	heard   time.Time    // when the feed was last read to its end
-	places  *rank.Line   // nil until loaded
-	base    int64        // of places
-	level   bool
+	mu     sync.RWMutex // guards all fields
+	event  Event        // as last read, counts moved on by the feed since
+	known  bool         // event is set
+	at     time.Time    // when event.Now was read
+	asked  time.Time    // when it was asked for
+	sure   time.Time    // when the feed was last asked for what it then gave to its end, with no gap
+	heard  time.Time    // when the feed was last read to its end
+	places places       // nil until loaded
+	base   int64        // of places
+	level  bool
+	lanes  []laneView // at least one
+}
+
+// laneView is how fast a lane moves.
+type laneView struct {
 	flow    Flow
 	outlook Outlook
 }
@@ -67,13 +71,13 @@ type followed struct {
 // feedReader is run's own memory.
 type feedReader struct {
 	at        cursor
-	loading   *rank.Line // the line being read from the store, if any
-	base      int64      // of loading
-	broken    bool       // the line must be read from the store
-	dirty     bool       // the event must be read from the store
-	loads     backoff    // spaces repairs of a feed that breaks again and again
-	loadAfter time.Time  // zero: load before reading on
-	epoch     streamID   // the record for whose epoch the line was last read anew
+	loading   places    // the lines being read from the store, if any
+	base      int64     // of loading
+	broken    bool      // the line must be read from the store
+	dirty     bool      // the event must be read from the store
+	loads     backoff   // spaces repairs of a feed that breaks again and again
+	loadAfter time.Time // zero: load before reading on
+	epoch     streamID  // the record for whose epoch the line was last read anew
 	loadedAt  time.Time
 	refreshed time.Time
 	beaten    time.Time
@@ -84,6 +88,7 @@ func newFollower(id EventID, l *Line, lis Listener, log *zap.Logger) *follower {
 		id: id, line: l, lis: lis, log: log.With(zap.String("event", string(id))),
 		ready: make(chan struct{}), ended: make(chan struct{}), kicked: make(chan struct{}, 1),
 		reader: feedReader{broken: true, dirty: true},
+		state:  followed{lanes: make([]laneView, 1)},
 	}
 	f.stop = sync.OnceFunc(func() { close(f.ended) })
 	return f
@@ -208,8 +213,13 @@ func (f *follower) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	before, known := s.event, s.known
 	changed := !known || ev.Version != before.Version || ev.State != before.State || ev.Reason != before.Reason
-	if known && ev.paceCap() != before.paceCap() {
-		s.outlook.Turn()
+	if len(ev.Lanes) > len(s.lanes) {
+		s.lanes = make([]laneView, len(ev.Lanes))
+	}
+	for lane := range s.lanes {
+		if known && ev.paceCap(lane) != before.paceCap(lane) {
+			s.lanes[lane].outlook.Turn()
+		}
 	}
 	s.event, s.known, s.at, s.asked = ev, true, time.Now(), asked
 	base := s.base
@@ -304,16 +314,52 @@ func (f *follower) caughtUp() {
 	s.level = !r.broken && r.loading == nil && s.places != nil
 	lets := s.event.State == Open || s.event.State == Draining
 	moment := s.moment().UnixMilli()
-	s.outlook.Look(moment, lets && s.event.Waiting > 0)
-	s.flow = Flow{}
-	if !lets {
-		s.outlook.Pause()
-	} else {
-		s.flow = s.outlook.Flow(moment, s.event.paceCap())
+	for i := range s.lanes {
+		lane := &s.lanes[i]
+		lane.outlook.Look(moment, lets && s.event.waitingIn(i) > 0)
+		lane.flow = Flow{}
+		if !lets {
+			lane.outlook.Pause()
+			continue
+		}
+		lane.flow = lane.outlook.Flow(moment, s.event.paceCap(i))
 		if s.level {
-			s.outlook.Note(moment, newest, func(seq Seq) (int64, bool) { return s.places.Position(int64(seq)) }, s.flow)
+			last := newest[i]
+			if len(s.lanes) == 1 {
+				last = slices.Max(newest[:])
+			}
+			lane.outlook.Note(moment, last, s.places.position, lane.flow)
 		}
 	}
+}
+
+// countLanes moves the lanes' counts on by a record. Callers hold mu.
+func (s *followed) countLanes(rec feedRecord) {
+	if len(s.event.LaneCounts) == 0 {
+		return
+	}
+	counts := slices.Clone(s.event.LaneCounts) // the old ones were given out
+	count := func(seq Seq, waiting, inside int64) {
+		if lane := s.event.laneOf(seq); lane < len(counts) {
+			counts[lane].Waiting = max(0, counts[lane].Waiting+waiting)
+			counts[lane].Inside += inside
+		}
+	}
+	for _, g := range rec.granted {
+		count(g.Seq, -1, 1)
+	}
+	for _, d := range rec.departed {
+		count(d.Seq, -1, 0)
+	}
+	for _, seq := range rec.returned {
+		count(seq, 1, 0)
+	}
+	s.event.LaneCounts = counts
+}
+
+// laneOf is the part of what is known that a sequence is of. Callers hold mu.
+func (s *followed) laneOf(seq Seq) *laneView {
+	return &s.lanes[min(s.event.laneOf(seq), len(s.lanes)-1)]
 }
 
 // moment is the event's clock now.
@@ -334,17 +380,18 @@ func (f *follower) position(seq Seq) (int64, bool) {
 	if f.state.places == nil {
 		return 0, false
 	}
-	pos, ok := f.state.places.Position(int64(seq))
+	pos, ok := f.state.places.position(seq)
 	if pos > f.state.event.Waiting+viewUnseen {
 		return 0, false // of an epoch whose beginning is yet to be read
 	}
 	return pos, ok
 }
 
-func (f *follower) flow() Flow {
+// flow is how fast the lane of a sequence moves.
+func (f *follower) flow(seq Seq) Flow {
 	f.state.mu.RLock()
 	defer f.state.mu.RUnlock()
-	return f.state.flow
+	return f.state.laneOf(seq).flow
 }
 
 func (f *follower) isLevel() bool {

@@ -49,32 +49,52 @@ func (l *Line) feedRead(ctx context.Context, event EventID, at cursor, n int64) 
 type feedTail struct {
 	last streamID // of the newest record; zero without any
 	base int64
-	seq  int64 // the newest sequence given, or later
+	// lanes are the base and the newest sequence given, or later, of each lane; an event
+	// without lanes has one.
+	lanes []laneTail
 }
 
-// feedTail reads the feed's end first and the counter after it: whoever is gone by
+type laneTail struct{ base, seq int64 }
+
+// feedTail reads the feed's end first and the counters after it: whoever is gone by
 // the time of the counter is in the line no longer or in the feed behind the end.
-func (l *Line) feedTail(ctx context.Context, event EventID) (feedTail, error) {
+func (l *Line) feedTail(ctx context.Context, event EventID, lanes int) (feedTail, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
 	newest, err := l.rdb.XRevRangeN(ctx, l.keys.feed(event), "+", "-", 1).Result()
 	if err != nil {
 		return feedTail{}, unavailable(err)
 	}
-	meta, err := l.rdb.HMGet(ctx, l.keys.meta(event), "base", "seq").Result()
+	names := []string{"base", "seq"}
+	for lane := 1; lane < lanes; lane++ {
+		names = append(names, "seq:"+strconv.Itoa(lane))
+	}
+	meta, err := l.rdb.HMGet(ctx, l.keys.meta(event), names...).Result()
 	if err != nil {
 		return feedTail{}, unavailable(err)
 	}
-	base, okBase := meta[0].(string)
-	seq, okSeq := meta[1].(string)
-	if !okBase || !okSeq {
-		return feedTail{}, fmt.Errorf("event %s: %w", event, ErrNoEvent)
+	fields := make([]string, len(meta))
+	for i := range meta {
+		var ok bool
+		if fields[i], ok = meta[i].(string); !ok && i < 2 {
+			return feedTail{}, fmt.Errorf("event %s: %w", event, ErrNoEvent)
+		}
 	}
-	n, err := numbers(base, seq)
+	n, err := numbers(fields[:2]...)
 	if err != nil {
 		return feedTail{}, err
 	}
-	t := feedTail{base: n[0], seq: n[1]}
+	t := feedTail{base: n[0], lanes: []laneTail{{n[0], n[1]}}}
+	for lane := 1; lane < lanes; lane++ {
+		at := laneTail{base: int64(lane)*laneSpan + t.base, seq: int64(lane)*laneSpan + t.base}
+		if fields[lane+1] != "" { // a lane in which nobody has been has none
+			if n, err = numbers(fields[lane+1]); err != nil {
+				return feedTail{}, err
+			}
+			at.seq = n[0]
+		}
+		t.lanes = append(t.lanes, at)
+	}
 	if len(newest) > 0 {
 		if t.last, err = parseStreamID(newest[0].ID); err != nil {
 			return feedTail{}, err
@@ -86,12 +106,17 @@ func (l *Line) feedTail(ctx context.Context, event EventID) (feedTail, error) {
 // errScore is a member of a line whose score is no sequence.
 var errScore = errors.New("score is no sequence")
 
-// lineAfter is at most n sequences of those who wait, from the first after seq.
-func (l *Line) lineAfter(ctx context.Context, event EventID, seq int64, n int64) ([]int64, error) {
+// lineAfter is at most n sequences of those who wait, from the first after seq and below
+// the limit (0: none).
+func (l *Line) lineAfter(ctx context.Context, event EventID, seq, limit, n int64) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
+	most := "+inf"
+	if limit > 0 {
+		most = "(" + strconv.FormatInt(limit, 10)
+	}
 	zs, err := l.rdb.ZRangeByScoreWithScores(ctx, l.keys.line(event), &redis.ZRangeBy{
-		Min: "(" + strconv.FormatInt(seq, 10), Max: "+inf", Count: n,
+		Min: "(" + strconv.FormatInt(seq, 10), Max: most, Count: n,
 	}).Result()
 	if err != nil {
 		return nil, unavailable(err)

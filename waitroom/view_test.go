@@ -129,7 +129,7 @@ func TestViewKnowsEvents(t *testing.T) {
 				return err == nil && ev.Waiting == 20 && ev.Inside == 10 && ev.Admitted == 10
 			})
 			level(t, v)
-			eta, p90, ok := v.Estimate("e", 5)
+			eta, p90, ok := v.Estimate("e", 0, 5)
 			require.True(t, ok)
 			require.True(t, eta >= time.Second && p90 >= eta, "%v, %v", eta, p90)
 
@@ -140,7 +140,7 @@ func TestViewKnowsEvents(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "back soon", ev.Message)
 			level(t, v)
-			_, _, ok = v.Estimate("e", 5)
+			_, _, ok = v.Estimate("e", 0, 5)
 			require.False(t, ok, "no estimate while paused")
 
 			require.NoError(t, l.Delete(t.Context(), "e", "test"))
@@ -321,7 +321,7 @@ func TestViewEnds(t *testing.T) {
 	_, err = v.Event(t.Context(), "other")
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.False(t, v.Level("none"))
-	_, _, ok := v.Estimate("none", 1)
+	_, _, ok := v.Estimate("none", 0, 1)
 	require.False(t, ok)
 	_, ok = v.Position("none", 1)
 	require.False(t, ok)

@@ -59,7 +59,7 @@ type View interface {
 	Shown(event waitroom.EventID, entry waitroom.EntryID, seq waitroom.Seq, position int64) int64
 	Event(ctx context.Context, event waitroom.EventID) (waitroom.Event, error)
 	Position(event waitroom.EventID, seq waitroom.Seq) (int64, bool)
-	Estimate(event waitroom.EventID, position int64) (eta, p90 time.Duration, ok bool)
+	Estimate(event waitroom.EventID, seq waitroom.Seq, position int64) (eta, p90 time.Duration, ok bool)
 }
 
 // Passes makes and reads entry tokens.
@@ -94,7 +94,8 @@ type Books interface {
 
 // Load takes the site's own report of how busy it is, 0 to 1.
 type Load interface {
-	Report(ctx context.Context, event waitroom.EventID, usage float64) error
+	// ReportLane is told of the whole event where the lane is empty.
+	ReportLane(ctx context.Context, event waitroom.EventID, lane string, usage float64) error
 }
 
 // Draws are the orders that were drawn, for anybody to check.

@@ -214,7 +214,7 @@ func (v *fakeView) Position(waitroom.EventID, waitroom.Seq) (int64, bool) {
 	return v.position, v.position > 0
 }
 
-func (v *fakeView) Estimate(waitroom.EventID, int64) (eta, p90 time.Duration, ok bool) {
+func (v *fakeView) Estimate(waitroom.EventID, waitroom.Seq, int64) (eta, p90 time.Duration, ok bool) {
 	return v.eta, 2 * v.eta, v.eta > 0
 }
 
@@ -383,7 +383,7 @@ func (fakeHub) ServeOps(w http.ResponseWriter, _ *http.Request, event waitroom.E
 
 type fakeLoad struct{ usage float64 }
 
-func (l *fakeLoad) Report(_ context.Context, _ waitroom.EventID, usage float64) error {
+func (l *fakeLoad) ReportLane(_ context.Context, _ waitroom.EventID, _ string, usage float64) error {
 	l.usage = usage
 	return nil
 }

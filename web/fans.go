@@ -34,6 +34,7 @@ type eventBody struct {
 	OpensAt      *stamp      `json:"opens_at,omitempty"`
 	ClosesAt     *stamp      `json:"closes_at,omitempty"`
 	Groups       []groupBody `json:"groups,omitempty"`
+	Lanes        []laneBody  `json:"lanes,omitempty"`
 	Waiting      int64       `json:"waiting"`
 	RatePerS     float64     `json:"rate_per_s"`
 	PassThrough  bool        `json:"pass_through,omitempty"`
@@ -64,7 +65,7 @@ func (s *Server) event(c echo.Context) error {
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: reason, Since: since,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Groups: groupsOf(ev.Settings), Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
+		Groups: groupsOf(ev.Settings), Lanes: lanesOf(ev), Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
@@ -136,6 +137,7 @@ func notModified(c echo.Context, etag, cache string) bool {
 type placeBody struct {
 	EntryID  waitroom.EntryID    `json:"entry_id"`
 	State    waitroom.EntryState `json:"state"`
+	Lane     string              `json:"lane,omitempty"`
 	Position *int64              `json:"position,omitempty"`
 	Ahead    *int64              `json:"ahead,omitempty"`
 	Waiting  *int64              `json:"waiting,omitempty"`
@@ -172,6 +174,12 @@ func (s *Server) join(c echo.Context) error {
 	}
 	req.Code = said.code
 	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	if err == nil {
+		var wrong error
+		if req.Groups, wrong = ev.ChooseLane(said.lane, req.Groups); wrong != nil {
+			return wrong
+		}
+	}
 	switch {
 	case err != nil: // the store's own answer follows
 	case ev.Mode == waitroom.ModeInstant:

@@ -12,6 +12,7 @@ import (
 type groupBody struct {
 	Name     string `json:"name"`
 	Codes    bool   `json:"codes,omitempty"`
+	Lane     string `json:"lane,omitempty"`
 	OpensAt  *stamp `json:"opens_at,omitempty"`
 	ClosesAt *stamp `json:"closes_at,omitempty"`
 }
@@ -19,9 +20,24 @@ type groupBody struct {
 func groupsOf(s waitroom.Settings) []groupBody {
 	var groups []groupBody
 	for _, g := range s.Groups {
-		groups = append(groups, groupBody{g.Name, g.Codes, stampOf(g.OpensAt), stampOf(g.ClosesAt)})
+		groups = append(groups, groupBody{g.Name, g.Codes, g.Lane, stampOf(g.OpensAt), stampOf(g.ClosesAt)})
 	}
 	return groups
+}
+
+// laneBody is what everybody may know of a lane.
+type laneBody struct {
+	Name     string  `json:"name"`
+	Waiting  int64   `json:"waiting"`
+	RatePerS float64 `json:"rate_per_s"`
+}
+
+func lanesOf(ev waitroom.Event) []laneBody {
+	var lanes []laneBody
+	for _, l := range ev.LaneCounts {
+		lanes = append(lanes, laneBody{l.Name, l.Waiting, l.RatePerS})
+	}
+	return lanes
 }
 
 // opsCodes adds codes to a group.

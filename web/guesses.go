@@ -62,11 +62,11 @@ func (s *Server) guesser(c echo.Context, id waitroom.EventID) string {
 }
 
 // joinBody is what whoever joins or asks for a token may say.
-type joinBody struct{ code, solution string }
+type joinBody struct{ code, lane, solution string }
 
 // joinBodyOf reads it; a solution may stand in a header instead.
 func joinBodyOf(c echo.Context) (said joinBody, err error) {
-	err = optional(c, field{"code", &said.code, "a string"}, field{"challenge", &said.solution, "a solved challenge, as text"})
+	err = optional(c, field{"code", &said.code, "a string"}, field{"lane", &said.lane, "the name of a lane"}, field{"challenge", &said.solution, "a solved challenge, as text"})
 	if said.solution == "" {
 		said.solution = c.Request().Header.Get(headerChallenge)
 	}

@@ -47,6 +47,9 @@ func (s *Server) issue(c echo.Context) error {
 	if ev.Mode != waitroom.ModeInstant {
 		return waitroom.ErrWrongMode
 	}
+	if _, err := ev.ChooseLane(said.lane, nil); err != nil {
+		return err
+	}
 	if err := s.mayGuess(c, id, said.code); err != nil {
 		return err
 	}

@@ -22,12 +22,17 @@ func (s *Server) opsAdmit(c echo.Context) error {
 	var (
 		count *int
 		entry *string
+		lane  string
 	)
-	if err := required(c, field{"count", &count, admitCount}, field{"entry_id", &entry, "an entry's id"}); err != nil {
+	if err := required(
+		c, field{"count", &count, admitCount}, field{"entry_id", &entry, "an entry's id"}, field{"lane", &lane, "the name of a lane"},
+	); err != nil {
 		return err
 	}
-	req := waitroom.AdmitRequest{By: byOperator}
+	req := waitroom.AdmitRequest{By: byOperator, Lane: lane}
 	switch {
+	case lane != "" && entry != nil:
+		return wrongField("lane", "is for a count")
 	case (count == nil) == (entry == nil):
 		return wrongField("count", "give a count or an entry_id, one of them")
 	case count != nil && (*count < 1 || *count > mostAdmitted):

@@ -103,7 +103,7 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 	if err != nil { // the place is safe all the same, and its holder must learn it
 		s.log.Warn("event not in view", zap.String("event", string(p.Event)), zap.Error(err))
 	} else {
-		body.Waiting = &ev.Waiting
+		body.Waiting, body.Lane = new(ev.WaitingWith(p.Seq)), ev.LaneOf(p.Seq)
 	}
 	wait := polledRarely
 	switch p.State {
@@ -181,7 +181,7 @@ func (s *Server) setPosition(ctx context.Context, body *placeBody, p waitroom.Pl
 	if body.Waiting != nil {
 		body.Waiting = new(max(*body.Waiting, position))
 	}
-	eta, p90, ok := s.deps.View.Estimate(p.Event, position)
+	eta, p90, ok := s.deps.View.Estimate(p.Event, p.Seq, position)
 	if ok {
 		body.EtaS, body.EtaP90S = new(wholeSeconds(eta)), new(wholeSeconds(p90))
 	}

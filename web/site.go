@@ -98,16 +98,23 @@ func (s *Server) report(c echo.Context) error {
 		return err
 	}
 	var usage *float64
-	if err := required(c, field{"pool_usage", &usage, "a number from 0 to 1"}); err != nil {
+	var lane string
+	if err := required(c, field{"pool_usage", &usage, "a number from 0 to 1"}, field{"lane", &lane, "the name of a lane"}); err != nil {
 		return err
 	}
 	if usage == nil || *usage < 0 || *usage > 1 {
 		return wrongField("pool_usage", "must be a number from 0 to 1")
 	}
-	if _, err := s.deps.View.Event(c.Request().Context(), id); err != nil {
+	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	if err != nil {
 		return err
 	}
-	if err := s.deps.Load.Report(c.Request().Context(), id, *usage); err != nil {
+	if lane != "" {
+		if _, err := ev.ChooseLane(lane, nil); err != nil {
+			return err
+		}
+	}
+	if err := s.deps.Load.ReportLane(c.Request().Context(), id, lane, *usage); err != nil {
 		return err
 	}
 	return noContent(c)

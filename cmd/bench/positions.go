@@ -101,7 +101,7 @@ func watch(ctx context.Context, n int) (watching, error) {
 		told := 0
 		for _, p := range places {
 			if position, ok := view.Position(event, p.Seq); ok {
-				view.Estimate(event, position)
+				view.Estimate(event, p.Seq, position)
 				told++
 			}
 		}

@@ -86,7 +86,7 @@ func (t *threeCalls) Shown(_ waitroom.EventID, _ waitroom.EntryID, _ waitroom.Se
 }
 
 // Estimate divides by the rate.
-func (t *threeCalls) Estimate(_ waitroom.EventID, position int64) (eta, p90 time.Duration, ok bool) {
+func (t *threeCalls) Estimate(_ waitroom.EventID, _ waitroom.Seq, position int64) (eta, p90 time.Duration, ok bool) {
 	eta = time.Duration(float64(position) / t.event.RatePerS * float64(time.Second))
 	return eta, eta, true
 }

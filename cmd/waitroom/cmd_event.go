@@ -148,16 +148,47 @@ func (p plannedEvent) body() (map[string]any, error) {
 }
 
 func eventRateCommand(client clientFunc) *cobra.Command {
-	return &cobra.Command{
+	var lane string
+	cmd := &cobra.Command{
 		Use: "rate EVENT PER_SECOND", Short: "Set how many are let in a second", Args: wantArgs("EVENT", "PER_SECOND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rate, err := strconv.ParseFloat(args[1], 64)
 			if err != nil {
 				return usage(fmt.Errorf("PER_SECOND: %q is no number", args[1]))
 			}
-			return patchEvent(cmd, client, args[0], map[string]any{"rate_per_s": rate})
+			if lane == "" {
+				return patchEvent(cmd, client, args[0], map[string]any{"rate_per_s": rate})
+			}
+			lanes, err := lanesWith(cmd, client, args[0], lane, rate)
+			if err != nil {
+				return err
+			}
+			return patchEvent(cmd, client, args[0], map[string]any{"lanes": lanes})
 		},
 	}
+	cmd.Flags().StringVar(&lane, "lane", "", "`NAME` of the lane whose rate it is; without it, the event's")
+	return cmd
+}
+
+// lanesWith are an event's lanes, one of them with another rate.
+func lanesWith(cmd *cobra.Command, client clientFunc, event, lane string, rate float64) ([]waitroom.LaneSettings, error) {
+	c, err := client()
+	if err != nil {
+		return nil, err
+	}
+	var now struct {
+		Lanes []waitroom.LaneSettings `json:"lanes"`
+	}
+	if err := c.call(cmd.Context(), http.MethodGet, "/"+url.PathEscape(event), nil, &now); err != nil {
+		return nil, err
+	}
+	for i, l := range now.Lanes {
+		if l.Name == lane {
+			now.Lanes[i].RatePerS, now.Lanes[i].Share = &rate, 0
+			return now.Lanes, nil
+		}
+	}
+	return nil, usage(fmt.Errorf("--lane: %s has no lane %q", event, lane))
 }
 
 func eventPassThroughCommand(client clientFunc) *cobra.Command {

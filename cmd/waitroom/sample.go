@@ -13,13 +13,14 @@ import (
 
 // sample is what an operator sees of an event each second.
 type sample struct {
-	Event    waitroom.EventID `json:"event"`
-	State    waitroom.State   `json:"state"`
-	Reason   string           `json:"reason,omitempty"`
-	Now      string           `json:"now"` // the store's clock
-	Waiting  int64            `json:"waiting"`
-	Inside   int64            `json:"inside"`
-	Admitted int64            `json:"admitted"` // since the event was made
+	Event    waitroom.EventID      `json:"event"`
+	State    waitroom.State        `json:"state"`
+	Reason   string                `json:"reason,omitempty"`
+	Now      string                `json:"now"` // the store's clock
+	Waiting  int64                 `json:"waiting"`
+	Lanes    []waitroom.LaneCounts `json:"lanes,omitempty"`
+	Inside   int64                 `json:"inside"`
+	Admitted int64                 `json:"admitted"` // since the event was made
 	// AdmittedPerS is how many were let in a second, over the last seconds.
 	AdmittedPerS float64 `json:"admitted_per_s"`
 	// RatePerS is what the operator set; Decision.RatePerS what the law makes of it.
@@ -87,7 +88,7 @@ func (s *service) sample(ctx context.Context, id waitroom.EventID) ([]byte, erro
 		return nil, err
 	}
 	out := sample{
-		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Format("2006-01-02T15:04:05.000Z"), Waiting: ev.Waiting, Inside: ev.Inside,
+		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Format("2006-01-02T15:04:05.000Z"), Waiting: ev.Waiting, Inside: ev.Inside, Lanes: ev.LaneCounts,
 		Admitted: ev.Admitted, AdmittedPerS: s.sampler.rate(id, ev.Now, ev.Admitted),
 		RatePerS: ev.RatePerS, MaxActive: ev.MaxActive, PassThrough: ev.PassThrough,
 		Sockets: s.hub.Sockets(), Node: s.node, Leading: s.controller.Leading(),

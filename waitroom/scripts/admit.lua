@@ -1,7 +1,8 @@
 -- admit: an operator lets people in by hand: outside the rate, inside max_active.
 -- KEYS: as common.lua says, then 15 log
 -- ARGV: 1 request id  2 count (0 with an entry)  3 entry (empty with a count)  4 by
---   5 what the jtis begin with, never used before
+--   5 what the jtis begin with, never used before  6 the name of the lane of the count; ""
+--   for an event without, or for whichever lanes come first
 -- Reply: {"ok", lines} as promote's; an entry that has a grant already is answered with it;
 --   fewer than count when the line or the room is smaller
 --   {"no_entry"} the named entry does not wait; {"full"} no room inside; {"closed"}; {"no_event"}
@@ -35,13 +36,30 @@ if entry ~= '' then
   picked = {entry, seq}
 else
   if room < 1 then return answer('full') end
-  picked = call('ZRANGE', LINE, 0, math.min(count, room) - 1, 'WITHSCORES')
+  local from, to = '-inf', '+inf'
+  if ARGV[6] ~= '' then
+    local named
+    for lane = 0, E.lanes and #E.lanes or -1 do
+      if E.lanes[lane].name == ARGV[6] then named = lane end
+    end
+    if not named then return answer('no_entry') end
+    from, to = ends_of(named)
+  end
+  picked = call('ZRANGEBYSCORE', LINE, from, to, 'WITHSCORES', 'LIMIT', 0, int(math.min(count, room)))
 end
 local lines = ''
 if #picked > 0 then
   lines = grant(picked, ARGV[5])
   remember('deed', id, lines)
   log(by, 'admit', '', lines)
-  leaf(KEYS[15], 'h', '0 ' .. int(math.max(1, count)) .. ' 0 0', {'0', 'by_hand', '-'}, '', picked)
+  local of = {} -- a leaf for each lane
+  for i = 1, #picked, 2 do
+    local lane = lane_of(tonumber(picked[i + 1]))
+    local l = of[lane] or {}
+    l[#l + 1], l[#l + 2], of[lane] = picked[i], picked[i + 1], l
+  end
+  for lane = 0, #E.seqs do
+    if of[lane] then leaf(KEYS[15], 'h', '0 ' .. int(math.max(1, count)) .. ' 0 0', {'0', 'by_hand', '-'}, '', of[lane]) end
+  end
 end
 return answer('ok', lines)

@@ -62,6 +62,22 @@ local function log(by, what, before, after)
   call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_LENGTH, '*', 'at', int(E.now), 'by', by, 'what', what, 'before', before, 'after', after)
 end
 
+-- An event with lanes has one line for each: its sequences begin SPAN above those of
+-- the lane before it, so that a score tells the lane, and one sorted set, one feed and
+-- one set of grants hold all. A sequence without its lane's share is as in any event,
+-- but for the PACE of bases, which leaves room for 16 lanes until the year 2059.
+local SPAN = 562949953421312 -- 2^49, as lanes.go has it
+local PACE, LANED_PACE = 1000, 200 -- of bases: sequences for each ms of the store's clock
+
+-- lane_of is the number of a sequence's lane, from 0.
+local function lane_of(seq) return E.lanes and floor(seq / SPAN) or 0 end
+
+-- in_lane writes the name of a field of the meta hash that each lane has.
+local function in_lane(name, lane) return lane == 0 and name or name .. ':' .. int(lane) end
+
+-- ends_of are the bounds of a lane's scores, for commands by score.
+local function ends_of(lane) return int(lane * SPAN), '(' .. int((lane + 1) * SPAN) end
+
 -- epoch begins a new base above everything that was ever given out: this store
 -- has lost sequences that somebody holds. Nobody may know how many more than that
 -- it has lost: LOSABLE is more than can be given out in the seconds that a replica
@@ -69,9 +85,14 @@ end
 -- stands for clocks of servers that differ.
 local LOSABLE = 2000000
 local function epoch(above)
-  E.base = math.max(E.now * 1000, above + LOSABLE)
-  E.seq = E.base
-  call('HSET', META, 'base', int(E.base), 'seq', int(E.seq))
+  above = above - lane_of(above) * SPAN
+  for lane = 0, #E.seqs do above = math.max(above, E.seqs[lane] - lane * SPAN) end
+  E.base = math.max(E.now * (E.lanes and LANED_PACE or PACE), above + LOSABLE)
+  call('HSET', META, 'base', int(E.base))
+  for lane = 0, #E.seqs do
+    E.seqs[lane] = lane * SPAN + E.base
+    call('HSET', META, in_lane('seq', lane), int(E.seqs[lane]))
+  end
   V = true
 end
 
@@ -85,11 +106,11 @@ local function same_store()
   local was = call('HGET', META, 'store')
   if was == id then return end
   call('HSET', META, 'store', id)
-  if was then epoch(E.seq) end
+  if was then epoch(E.seqs[0]) end
 end
 
 -- caught_up makes sure that what is given out from now on is above told, the highest
--- sequence that the caller was ever given. A "?" before it says that the server had
+-- sequences that the caller was ever given (with commas, one for each lane). A "?" before it says that the server had
 -- not got this script until now, as one that has just become master: then it is
 -- asked who it is, which is too dear for each call.
 local function caught_up(told)
@@ -97,8 +118,11 @@ local function caught_up(told)
     same_store()
     told = string.sub(told, 2)
   end
-  local highest = tonumber(told)
-  if highest > E.seq then epoch(highest) end
+  for seq in string.gmatch(told, '%d+') do
+    seq = tonumber(seq)
+    local given = E.seqs[lane_of(seq)]
+    if given and seq > given then epoch(seq) end
+  end
 end
 
 -- opening reads what only an opening and its burst need.
@@ -113,9 +137,9 @@ end
 -- behind. package waitroom's drawing.go does the rest.
 local function draw()
   E.drawn = 'listing'
-  call('HSET', META, 'draw_phase', E.drawn, 'draw_base', int(E.seq), 'draw_closed', int(E.now))
-  E.seq = E.seq + call('ZCARD', LINE)
-  call('HSET', META, 'seq', int(E.seq))
+  call('HSET', META, 'draw_phase', E.drawn, 'draw_base', int(E.seqs[0]), 'draw_closed', int(E.now))
+  E.seqs[0] = E.seqs[0] + call('ZCARD', LINE)
+  call('HSET', META, 'seq', int(E.seqs[0]))
 end
 
 -- become changes the event's state. An event whose order is drawn goes to the lobby
@@ -158,13 +182,29 @@ local function turn()
   end
 end
 
+-- lanes reads the lanes as lanes.go writes them: "name rate max;" each, "-" for no rate
+-- of its own.
+local function lanes(text)
+  if not text or text == '' then return end
+  E.lanes = {}
+  local n = 0
+  for name, rate, max in string.gmatch(text, '(%S+) (%S+) (%d+);') do
+    E.lanes[n] = {name = name, rate = tonumber(rate), max = tonumber(max)}
+    n = n + 1
+  end
+  local fields = {}
+  for lane = 1, n - 1 do fields[lane] = in_lane('seq', lane) end
+  local seqs = n > 1 and call('HMGET', META, unpack(fields)) or {}
+  for lane = 1, n - 1 do E.seqs[lane] = tonumber(seqs[lane]) or lane * SPAN + E.base end
+end
+
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups')
+    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups', 'lanes')
   if not m[1] then return false end
   E = {
-    state = m[1], base = tonumber(m[2]), seq = tonumber(m[3]), version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
+    state = m[1], base = tonumber(m[2]), seqs = {[0] = tonumber(m[3])}, version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
     opens_at = tonumber(m[6]), closes_at = tonumber(m[7]), sched = tonumber(m[8]),
     grace = tonumber(m[10]), grace_mobile = tonumber(m[11]), dead = tonumber(m[12]), identity = m[13],
     mode = m[15] or 'queue', -- an event that was stored before has none
@@ -173,6 +213,7 @@ local function load()
   }
   E.now = tonumber(m[14] or clock() + tonumber(m[9] or '0'))
   F = {}
+  lanes(m[18])
   turn()
   return true
 end
@@ -197,7 +238,7 @@ end
 -- again is the answer that a request of this ring with this id was given, or false.
 local function again(ring, id)
   local ids = {}
-  for i = 1, RINGS[ring] do ids[i] = ring .. '_id' .. i end
+  for i = 1, RINGS[ring] or RINGS.tick do ids[i] = ring .. '_id' .. i end
   local known = call('HMGET', REQS, unpack(ids))
   for i = 1, #ids do
     if known[i] == id then return call('HGET', REQS, ring .. '_answer' .. i) or '' end
@@ -207,7 +248,7 @@ end
 
 -- remember keeps a request's answer for the case that it is sent again.
 local function remember(ring, id, answer)
-  local i = call('HINCRBY', REQS, ring, 1) % RINGS[ring] + 1
+  local i = call('HINCRBY', REQS, ring, 1) % (RINGS[ring] or RINGS.tick) + 1
   call('HSET', REQS, ring .. '_id' .. i, id, ring .. '_answer' .. i, answer)
 end
 
@@ -232,6 +273,7 @@ local function finish(entry, grant, state)
   else
     call('HDEL', JTIS, jti)
   end
+  if E.lanes then call('HINCRBY', META, in_lane('inside', lane_of(tonumber(seq))), -1) end
   note('x', entry .. ' ' .. jti .. ' ' .. state)
 end
 
@@ -286,6 +328,9 @@ local function grant(picked, id)
   many('HSET', JTIS, jtis)
   many('ZADD', CLAIMS, claims)
   call('HINCRBY', META, 'admitted', #gone)
+  if E.lanes then
+    for i = 2, #picked, 2 do call('HINCRBY', META, in_lane('inside', lane_of(tonumber(picked[i]))), 1) end
+  end
   F.g = lines
   return table.concat(lines, '\n')
 end
@@ -314,16 +359,18 @@ end
 
 -- leaf adds to the admission log (key) who was let in just now, and why so many. It
 -- is written in the same script as the grants, so that there is one for each
--- exactly; an event with lanes has one for each lane, and names it (nil: "-"). Its
+-- exactly; an event with lanes has one for each lane, and names it. Its
 -- parts, with blanks between, "-" for nothing:
 --   kind (r: by the rate, h: by hand, p: passed through)  ms  lane  fence
 --   asked for  of the opening's burst  kept (how many of the first came back late)
 --   rate decided  reason  what held the rest back  usage  sequences, as runs writes them
---   behind (how many sequences had been given out behind the last of these)
-local function leaf(key, kind, parts, why, held, picked, lane)
+--   behind (how many sequences of the lane had been given out behind the last of these)
+local function leaf(key, kind, parts, why, held, picked)
   if held == '' then held = '-' end
-  call('RPUSH', key, table.concat({kind, int(E.now), lane or '-', parts, why[1], why[2], held, why[3], runs(picked),
-    int(E.seq - tonumber(picked[#picked]))}, ' '))
+  local lane, last = lane_of(tonumber(picked[2])), tonumber(picked[#picked])
+  local name = E.lanes and E.lanes[lane].name or '-'
+  call('RPUSH', key, table.concat({kind, int(E.now), name, parts, why[1], why[2], held, why[3], runs(picked),
+    int(E.seqs[lane] - last)}, ' '))
 end
 
 -- known is where an entry stands, by what the store knows and by the sequence of
@@ -359,8 +406,9 @@ local function known(entry, receipt, mobile, subject)
     local at = tonumber(string.match(ended, ' (%d+)$'))
     if receipt <= at then return 'e ' .. ended end
   end
-  if receipt == 0 or receipt <= E.dead or E.state == 'closed' or E.mode ~= 'queue' then return '-' end
-  if receipt > E.seq then epoch(receipt) end
+  local lane = lane_of(receipt)
+  if receipt - lane * SPAN <= E.dead or not E.seqs[lane] or E.state == 'closed' or E.mode ~= 'queue' then return '-' end
+  if receipt > E.seqs[lane] then epoch(receipt) end
   call('ZADD', LINE, int(receipt), entry)
   call('ZADD', AWAY, grace_end(mobile), entry)
   if subject ~= '' then call('HSET', SUBS, entry, subject) end
@@ -375,14 +423,15 @@ end
 --   "x wait opens now" (ms)  "x over"  "x none" no group takes them
 --   "x code" is unknown  "x used holder" (of a code for one: whom it has brought in)
 local windows
+local into -- the lane of whom eligible let pass last
 local spending -- the code by which whom eligible let pass last joins, or false
 local function eligible(chosen, codes, entry)
-  spending = false
+  into, spending = 0, false
   if not E.groups then return false end
   if not windows then
     windows = {}
-    for name, opens, closes in string.gmatch(E.groups, '(%S+) (%d+) (%d+);') do
-      windows[name] = {opens = tonumber(opens), closes = tonumber(closes)}
+    for name, opens, closes, lane in string.gmatch(E.groups, '(%S+) (%d+) (%d+) (%d+);') do
+      windows[name] = {opens = tonumber(opens), closes = tonumber(closes), lane = tonumber(lane)}
     end
   end
   local soonest, over
@@ -393,7 +442,10 @@ local function eligible(chosen, codes, entry)
       if not soonest or w.opens < soonest then soonest = w.opens end
       return false
     end
-    if w.closes == 0 or w.closes > E.now then return true end
+    if w.closes == 0 or w.closes > E.now then
+      into = w.lane
+      return true
+    end
     over = true
     return false
   end

@@ -17,6 +17,11 @@ if state == '' then
   state = call('HGET', META, 'opens_at') == '0' and 'open' or 'scheduled'
 end
 call('HSET', META, 'state', state, 'reason', reason, 'sched', int(sched), 'since', int(now))
+local lanes = call('HGET', META, 'lanes')
+if lanes ~= '' then -- common.lua says why: sequences of their own, which no event without lanes has
+  base = now * LANED_PACE
+  call('HSET', META, 'base', int(base), 'dead', dead == '0' and '0' or int(base), 'seq', int(base))
+end
 local drawn = call('HGET', META, 'order') == 'draw'
 if drawn then
   call('HSET', META, 'draw_phase', 'undrawn')

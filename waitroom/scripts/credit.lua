@@ -40,9 +40,11 @@ end
 call('ZREM', KEYS[16], entry)
 local seq = call('ZSCORE', LINE, entry)
 if not seq then
-  E.seq = E.seq + 1
-  seq = E.seq
-  call('HSET', META, 'seq', int(seq))
+  local lane = lane_of(tonumber(string.match(call('HGET', ENDED, entry) or '', '(%d+)$') or '0'))
+  if not E.seqs[lane] then lane = 0 end
+  seq = E.seqs[lane] + 1
+  E.seqs[lane] = seq
+  call('HSET', META, in_lane('seq', lane), int(seq))
   if subject ~= '' then call('HSET', SUBS, entry, subject) end
 end
 local picked = {entry, seq}

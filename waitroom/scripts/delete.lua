@@ -6,7 +6,7 @@
 -- Sent again: "ok" to the request that did it.
 if not load() then return {call('HGET', GRAVE, 'made_by') == ARGV[1] and 'ok' or 'no_event'} end
 log(ARGV[2], 'delete', call('HGET', META, 'settings'), '')
-call('HSET', GRAVE, 'dead', int(E.seq), 'made_by', ARGV[1])
+call('HSET', GRAVE, 'dead', int(E.seqs[#E.seqs]), 'made_by', ARGV[1])
 E.version, V, F = E.version + 1, true, {}
 tell()
 call('XTRIM', FEED, 'MAXLEN', 1)

@@ -101,8 +101,8 @@ for i, p in ipairs(people) do
       free = free - 1
       spend(KEYS[17], p.entry)
       if not seq then
-        E.seq = E.seq + 1
-        seq = int(E.seq)
+        E.seqs[0] = E.seqs[0] + 1
+        seq = int(E.seqs[0])
       end
       if p.subject ~= '' then call('HSET', SUBS, p.entry, p.subject) end
       picked[#picked + 1], picked[#picked + 2] = p.entry, seq
@@ -119,7 +119,7 @@ for i, p in ipairs(people) do
 end
 
 if #picked > 0 then
-  call('HSET', META, 'seq', int(E.seq), 'ranks', int(rank + #picked / 2))
+  call('HSET', META, 'seq', int(E.seqs[0]), 'ranks', int(rank + #picked / 2))
   grant(picked, id)
   local issued, kept, answers, again = {}, {}, {}, {}
   for n, line in ipairs(F.g) do

@@ -32,11 +32,12 @@ local function again_here(entry)
 end
 
 local line, away, reply = {}, {}, {'ok'}
-local began, n = E.seq, 0
+local n = 0
+local moved = {} -- lanes that have a new place
 for i = 2, #ARGV do
   local kind, entry = string.sub(ARGV[i], 1, 1), string.sub(ARGV[i], 2)
   local made, mobile = kind == 'f' or kind == 'F', kind == 'F' or kind == 'K'
-  local receipt, subject, chosen, answer = '0', '', '', nil
+  local receipt, subject, chosen, answer, was = '0', '', '', nil, nil
   if not made then
     entry, receipt, subject, chosen = string.match(entry, '^(%S+) (%d+) (%S*)(.*)$')
   elseif E.groups then
@@ -46,13 +47,17 @@ for i = 2, #ARGV do
     made = false
     answer = known(entry, tonumber(receipt), mobile, subject)
     local word = string.sub(answer, 1, 1)
+    if word == 'e' and E.lanes then was = lane_of(tonumber(string.match(answer, '(%d+)$'))) end
     if word == '-' or word == 'e' then answer = nil end
   end
   answer = answer or refusal or eligible(chosen, KEYS[15], entry)
   if not answer then
     spend(KEYS[15], entry)
-    E.seq = E.seq + 1
-    local seq, grace = int(E.seq), grace_end(mobile)
+    -- Whoever comes back stands in the lane in which they were, so that of two places
+    -- of an entry the later one is the higher.
+    local lane = was and E.seqs[was] and was or into
+    E.seqs[lane], moved[lane] = E.seqs[lane] + 1, true
+    local seq, grace = int(E.seqs[lane]), grace_end(mobile)
     if made then
       n = n + 2
       line[n - 1], line[n] = seq, entry
@@ -66,7 +71,7 @@ for i = 2, #ARGV do
   end
   reply[i] = answer
 end
-if E.seq ~= began then call('HSET', META, 'seq', int(E.seq)) end
+for lane in pairs(moved) do call('HSET', META, in_lane('seq', lane), int(E.seqs[lane])) end
 many('ZADD', LINE, line)
 many('ZADD', AWAY, away)
 tell()

@@ -4,7 +4,8 @@
 --   never used before  4 the most to let in by one call
 --   5 the rate  6 the reason  7 the usage that n was decided by, for the log
 --   8 "1": everybody passes, if the event is set to that (else as if it were not said)
--- Reply: {outcome, lines, state, waiting, inside, rate, now}
+--   9 the lane, from 0; "" for an event without
+-- Reply: {outcome, lines, state, waiting, inside, rate, now}, of the lane where there is one
 --   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
 --   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing; where
 --   everybody passes, "not_open", "max_active" or ""
@@ -18,6 +19,8 @@
 --   carried, up to one;
 --   the people of the last second, counted in slots, never exceed the rate and
 --   one tick's rounding.
+-- A lane with a rate of its own has both beside the event's, which bind over all lanes:
+-- whoever is asked for first in a tick has the event's rate first.
 -- An event that passes everybody through is outside it, at most PASS a call; whoever
 -- passed counts, so that the second after its end is not above the cap either.
 local PASS = 2000
@@ -25,39 +28,64 @@ local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accr
 if not load() then return {'no_event'} end
 local fence, n, id, most_grants = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
-local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'tokens', 'refilled', 'window', 'top', 'pass_through')
+local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'pass_through')
 local rate, max_active = tonumber(m[2]), tonumber(m[3])
+local number = E.lanes and tonumber(ARGV[9]) or 0
+local lane = E.lanes and E.lanes[number]
+local ring = lane and 'tick:' .. int(number) or 'tick'
+local from, to = '-inf', '+inf'
+if lane then from, to = ends_of(number) end
 
+local function inside() return tonumber(call('HGET', META, in_lane('inside', number)) or '0') end
 local function answer(outcome, lines)
   tell()
-  return {outcome, lines, E.state, int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), m[2], int(E.now)}
+  local waits, are = call('ZCOUNT', LINE, from, to), lane and inside() or call('ZCARD', CLAIMS)
+  return {outcome, lines, E.state, int(waits), int(are), lane and lane.rate and tostring(lane.rate) or m[2], int(E.now)}
 end
 
 local highest = tonumber(m[1] or '0')
 if fence < highest then return answer('fenced', '') end
 if fence > highest then call('HSET', META, 'fence', int(fence)) end
-local pass = ARGV[8] == '1' and m[8] == '1'
-local before = again('tick', id)
+local pass = ARGV[8] == '1' and m[4] == '1'
+if E.lanes and not lane then return answer('empty', '') end -- of settings that are gone
+local before = again(ring, id)
 if before then return answer('', before) end
 
--- The bucket.
-local tokens, refilled = tonumber(m[4] or '0'), tonumber(m[5] or '0')
-local most_passed = rate > 0 and math.max(LATE, 1000 / rate) or LATE
-local passed = math.max(0, math.min(E.now - refilled, most_passed))
-tokens = math.min(tokens + rate * passed / 1000, rate * LATE / 1000 + 1)
-
--- The window: slots of the last second, of which the oldest counts whole.
+-- cap is a bucket and a window by one rate, kept in the fields with this end.
 local slot, oldest = floor(E.now / SLOT), floor((E.now - 1000) / SLOT)
-local slots, recent = {}, 0
-for s, c in string.gmatch(m[6] or '', '(%d+):(%d+)') do
-  s, c = math.min(tonumber(s), slot), tonumber(c) -- a clock that went back: as if just now
-  if s >= oldest then
-    slots[s] = (slots[s] or 0) + c
-    recent = recent + c
+local function cap(by, ending)
+  local names = {'tokens' .. ending, 'refilled' .. ending, 'window' .. ending}
+  local k = call('HMGET', META, unpack(names))
+  local c = {slots = {}}
+  local most_passed = by > 0 and math.max(LATE, 1000 / by) or LATE
+  local passed = math.max(0, math.min(E.now - tonumber(k[2] or '0'), most_passed))
+  c.tokens = math.min(tonumber(k[1] or '0') + by * passed / 1000, by * LATE / 1000 + 1)
+  -- The window: slots of the last second, of which the oldest counts whole.
+  local recent = 0
+  for at, n in string.gmatch(k[3] or '', '(%d+):(%d+)') do
+    at, n = math.min(tonumber(at), slot), tonumber(n) -- a clock that went back: as if just now
+    if at >= oldest then
+      c.slots[at] = (c.slots[at] or 0) + n
+      recent = recent + n
+    end
   end
+  local most = math.ceil(by + by * TICK / 1000 - 1e-9)
+  c.allowed = math.max(0, math.min(floor(c.tokens + 1e-9), most - recent))
+  function c.take(n)
+    c.tokens = pass and math.min(c.tokens, 0) or c.tokens - n
+    if n > 0 then c.slots[slot] = (c.slots[slot] or 0) + n end
+  end
+  function c.keep()
+    local window = {}
+    for at, n in pairs(c.slots) do window[#window + 1] = int(at) .. ':' .. int(n) end
+    call('HSET', META, names[1], string.format('%.6f', c.tokens), names[2], int(E.now), names[3], table.concat(window, ' '))
+  end
+  return c
 end
-local most = math.ceil(rate + rate * TICK / 1000 - 1e-9)
-local allowed = math.max(0, math.min(floor(tokens + 1e-9), most - recent))
+local caps = {cap(rate, '')}
+if lane and lane.rate then caps[2] = cap(lane.rate, ':' .. int(number)) end
+local allowed = caps[1].allowed
+if caps[2] then allowed = math.min(allowed, caps[2].allowed) end
 
 local burst = 0 -- a large one takes several calls
 opening()
@@ -76,26 +104,24 @@ else
     -- Whoever has a credit goes first: the service owes them a place.
     limit(max_active - call('ZCARD', CLAIMS) - call('ZCOUNT', KEYS[16], int(E.now), '+inf'), 'max_active')
   end
-  limit(call('ZCARD', LINE), pass and outcome or 'empty')
+  if lane and lane.max > 0 then limit(lane.max - inside(), 'max_active') end
+  limit(call('ZCOUNT', LINE, from, to), pass and outcome or 'empty')
 end
 
 local lines = ''
 if take > 0 then
-  local picked = call('ZRANGE', LINE, 0, take - 1, 'WITHSCORES')
+  local picked = call('ZRANGEBYSCORE', LINE, from, to, 'WITHSCORES', 'LIMIT', 0, int(take))
   lines = grant(picked, id)
-  remember('tick', id, lines)
+  remember(ring, id, lines)
   local bursting = math.min(take, burst)
   -- Who stands below somebody who went before came back late: the store had lost the place.
-  local top, kept = tonumber(m[7] or '0'), 0
+  local first = in_lane('top', number)
+  local top, kept = tonumber(call('HGET', META, first) or '0'), 0
   while 2 * kept < #picked and tonumber(picked[2 * kept + 2]) < top do kept = kept + 1 end
-  call('HSET', META, 'top', int(math.max(top, tonumber(picked[#picked]))))
+  call('HSET', META, first, int(math.max(top, tonumber(picked[#picked]))))
   leaf(KEYS[15], pass and 'p' or 'r', table.concat({int(fence), int(n), int(bursting), int(kept)}, ' '), {ARGV[5], ARGV[6], ARGV[7]}, outcome, picked)
   if bursting > 0 then call('HSET', META, 'burst_left', E.burst_left - bursting) end
-  local counted = take - bursting
-  tokens = pass and math.min(tokens, 0) or tokens - counted
-  if counted > 0 then slots[slot] = (slots[slot] or 0) + counted end
+  for _, c in ipairs(caps) do c.take(take - bursting) end
 end
-local window = {}
-for s, c in pairs(slots) do window[#window + 1] = int(s) .. ':' .. int(c) end
-call('HSET', META, 'tokens', string.format('%.6f', tokens), 'refilled', int(E.now), 'window', table.concat(window, ' '))
+for _, c in ipairs(caps) do c.keep() end
 return answer(outcome, lines)

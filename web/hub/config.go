@@ -173,7 +173,7 @@ type Presence interface {
 type View interface {
 	Event(ctx context.Context, id waitroom.EventID) (waitroom.Event, error)
 	Position(id waitroom.EventID, seq waitroom.Seq) (int64, bool)
-	Estimate(id waitroom.EventID, pos int64) (eta, p90 time.Duration, ok bool)
+	Estimate(id waitroom.EventID, seq waitroom.Seq, pos int64) (eta, p90 time.Duration, ok bool)
 }
 
 // Passes makes entry tokens. The same grant gives the same token.

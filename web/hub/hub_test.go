@@ -135,7 +135,7 @@ func (s *stage) Position(_ waitroom.EventID, seq waitroom.Seq) (int64, bool) {
 	return pos, ok
 }
 
-func (s *stage) Estimate(_ waitroom.EventID, pos int64) (time.Duration, time.Duration, bool) {
+func (s *stage) Estimate(_ waitroom.EventID, _ waitroom.Seq, pos int64) (time.Duration, time.Duration, bool) {
 	return time.Duration(pos) * 100 * time.Millisecond, time.Duration(pos) * 150 * time.Millisecond, true
 }
 

@@ -192,7 +192,7 @@ func (h *Hub) comeBack(event waitroom.EventID, receipt string) time.Duration {
 	if err != nil || !placed {
 		return soonest + rand.N(shortestWindow)
 	}
-	waiting := max(known.event.Load().Waiting, pos, 1)
+	waiting := max(known.event.Load().WaitingWith(seq), pos, 1)
 	return soonest + time.Duration(float64(shortestWindow)*float64(pos-1)/float64(waiting)) + rand.N(time.Second)
 }
 

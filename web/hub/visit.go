@@ -112,7 +112,7 @@ func (ps *people) front(s *shard) int64 {
 	if !ok {
 		seats = -1
 	}
-	ps.brief = position{waiting: ev.Waiting, tail: appendTail(ps.brief.tail[:0], ev.RatePerS, seats)}
+	ps.brief = position{tail: appendTail(ps.brief.tail[:0], ev.RatePerS, seats)}
 	ps.near = cfg.Near + int64(min(ev.RatePerS*cfg.FarEvery.Seconds(), float64(furthestNear*cfg.Near)))
 	return ps.near
 }
@@ -247,8 +247,8 @@ func (s *shard) position(p *person) position {
 	ps := s.people(p.room)
 	ps.front(s)
 	m := ps.brief
-	m.pos = p.shown
-	if eta, p90, ok := s.h.deps.View.Estimate(p.room.id, p.shown); ok {
+	m.pos, m.waiting = p.shown, ps.room.event.Load().WaitingWith(p.seq)
+	if eta, p90, ok := s.h.deps.View.Estimate(p.room.id, p.seq, p.shown); ok {
 		m.eta, m.p90 = eta, p90
 	}
 	return m

@@ -1,0 +1,323 @@
+package waitroom
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
+)
+
+// regions are three lanes of which the first has a rate of its own, the second a share,
+// and the third what the others leave.
+func regions(s *Settings) {
+	own := 30.0
+	s.RatePerS, s.MaxActive = 100, 60
+	s.Lanes = []LaneSettings{{Name: "eu", RatePerS: &own}, {Name: "us", Share: 0.5, MaxActive: 40}, {Name: "asia"}}
+}
+
+// laneModel is what lanes promise, in plain Go: a list for each, everybody in one.
+type laneModel struct {
+	lines  [3][]EntryID
+	inside map[EntryID]int         // lane
+	tokens map[EntryID]JoinRequest // of everybody who ever joined
+	grants map[EntryID]Grant
+	passed [3][]time.Time // when people were let in
+}
+
+func (m *laneModel) lane(e EntryID) int {
+	for lane, line := range m.lines {
+		if slices.Contains(line, e) {
+			return lane
+		}
+	}
+	return -1
+}
+
+// doc.go promise 21: any order of joins, promotions, departures and ends keeps
+// order within each lane, every cap over all of them and within each, and each person in
+// one place.
+func TestPromise21LanesKeepWhatTheEventPromises(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Config{}).Client(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		l := testLineAs(t, rdb, fmt.Sprintf("lanes%d", rand.Int64()))
+		e := open(t, l, regions)
+		now := noon
+		freeze(t, l, now)
+		m := laneModel{inside: map[EntryID]int{}, tokens: map[EntryID]JoinRequest{}, grants: map[EntryID]Grant{}}
+		names := []string{"eu", "us", "asia"}
+		limits := [3]float64{30, 50, 100}
+		someone := func(label string) (EntryID, bool) {
+			all := make([]EntryID, 0, len(m.tokens))
+			for id := range m.tokens {
+				all = append(all, id)
+			}
+			if len(all) == 0 {
+				return "", false
+			}
+			slices.Sort(all)
+			return all[rapid.IntRange(0, len(all)-1).Draw(rt, label)], true
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"join": func(rt *rapid.T) {
+				lane := rapid.IntRange(0, 2).Draw(rt, "lane")
+				for range rapid.IntRange(1, 6).Draw(rt, "people") {
+					groups, err := e.ChooseLane(names[lane], nil)
+					require.NoError(rt, err)
+					p, err := l.Join(t.Context(), JoinRequest{Event: "e", Groups: groups})
+					require.NoError(rt, err)
+					require.Equal(rt, names[lane], e.LaneOf(p.Seq))
+					m.lines[lane] = append(m.lines[lane], p.Entry)
+					m.tokens[p.Entry] = JoinRequest{Event: "e", Receipt: p.Receipt}
+				}
+			},
+			"join again elsewhere": func(rt *rapid.T) {
+				id, ok := someone("who")
+				if !ok {
+					return
+				}
+				req := m.tokens[id]
+				req.Groups = []string{names[rapid.IntRange(0, 2).Draw(rt, "lane")]}
+				p, err := l.Join(t.Context(), req)
+				require.NoError(rt, err)
+				require.Equal(rt, id, p.Entry)
+				if _, in := m.inside[id]; in || m.lane(id) >= 0 {
+					require.False(rt, p.Created, "whoever has a place or a turn has no other")
+					return
+				}
+				before, _, err := l.ReadReceipt("e", m.tokens[id].Receipt)
+				require.NoError(rt, err)
+				require.Equal(rt, before, id)
+				was := e.laneOf(seqOf(t, l, m.tokens[id].Receipt))
+				require.Equal(rt, was, e.laneOf(p.Seq), "whoever comes back stands in the lane where they were")
+				m.lines[was] = append(m.lines[was], id)
+				m.tokens[id] = JoinRequest{Event: "e", Receipt: p.Receipt}
+			},
+			"leave": func(rt *rapid.T) {
+				id, ok := someone("who")
+				if !ok {
+					return
+				}
+				require.NoError(rt, l.Leave(t.Context(), "e", id))
+				if lane := m.lane(id); lane >= 0 {
+					m.lines[lane] = slices.DeleteFunc(m.lines[lane], func(e EntryID) bool { return e == id })
+				}
+				delete(m.inside, id)
+				delete(m.grants, id)
+			},
+			"complete": func(rt *rapid.T) {
+				for id, g := range m.grants {
+					require.NoError(rt, l.Complete(t.Context(), "e", g.JTI))
+					delete(m.inside, id)
+					delete(m.grants, id)
+					break
+				}
+			},
+			"tick": func(rt *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 400).Draw(rt, "ms")) * time.Millisecond)
+				freeze(t, l, now)
+				for lane := range names {
+					p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: rapid.IntRange(0, 40).Draw(rt, "n"), Lane: lane})
+					require.NoError(rt, err)
+					got := granted(p.Grants)
+					require.LessOrEqual(rt, len(got), len(m.lines[lane]))
+					if len(got) > 0 {
+						require.Equal(rt, m.lines[lane][:len(got)], got, "order within %s", names[lane])
+					}
+					m.lines[lane] = m.lines[lane][len(got):]
+					for _, g := range p.Grants {
+						m.inside[g.Entry], m.grants[g.Entry] = lane, g
+						m.passed[lane] = append(m.passed[lane], now)
+					}
+					require.Equal(rt, int64(len(m.lines[lane])), p.Waiting)
+				}
+			},
+			"": func(rt *rapid.T) {
+				ev, err := l.Event(t.Context(), "e")
+				require.NoError(rt, err)
+				within, all := [3]int64{}, 0
+				for _, lane := range m.inside {
+					within[lane]++
+				}
+				require.LessOrEqual(rt, len(m.inside), 60, "max_active of the event")
+				require.LessOrEqual(rt, within[1], int64(40), "max_active of the lane")
+				require.Equal(rt, int64(len(m.inside)), ev.Inside)
+				for lane := range names {
+					require.Equal(rt, LaneCounts{Name: names[lane], RatePerS: limits[lane], Waiting: int64(len(m.lines[lane])), Inside: within[lane]}, ev.LaneCounts[lane])
+					recent := 0
+					for _, at := range m.passed[lane] {
+						if now.Sub(at) < time.Second {
+							recent++
+						}
+					}
+					all += recent
+					require.LessOrEqual(rt, float64(recent), limits[lane]*1.1+1, "a second of %s", names[lane])
+				}
+				require.LessOrEqual(rt, all, 110, "a second of the event")
+			},
+		})
+	})
+}
+
+func seqOf(tb testing.TB, l *Line, receipt string) Seq {
+	tb.Helper()
+	_, seq, err := l.ReadReceipt("e", receipt)
+	require.NoError(tb, err)
+	return seq
+}
+
+// doc.go promise 22: where the event's rate is not enough for all, the first lane has it
+// first; what it leaves goes to the next, and the position that is shown in the lower
+// lane waits but never grows, however many join the higher.
+func TestPromise22LowerLaneWaitsAndItsPositionsNeverGrow(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		l := testLine(t, rdb)
+		e := open(t, l, func(s *Settings) {
+			s.RatePerS = 100
+			s.Lanes = []LaneSettings{{Name: "members"}, {Name: "public"}}
+		})
+		v := watch(t, l, nil)
+		now := noon
+		freeze(t, l, now)
+		join := func(lane string, n int) []Place {
+			groups, err := e.ChooseLane(lane, nil)
+			require.NoError(t, err)
+			places := make([]Place, n)
+			for i := range places {
+				places[i], err = l.Join(t.Context(), JoinRequest{Event: "e", Groups: groups})
+				require.NoError(t, err)
+			}
+			return places
+		}
+		public := join("public", 50)
+		least := make(map[EntryID]int64)
+		shown := func() {
+			level(t, v)
+			for i, p := range public {
+				pos, ok := v.Position("e", p.Seq)
+				if !ok {
+					continue
+				}
+				if before, told := least[p.Entry]; told {
+					require.LessOrEqual(t, pos, before)
+				} else {
+					require.Equal(t, int64(i+1), pos, "it counts its own lane alone")
+				}
+				least[p.Entry] = pos
+			}
+		}
+		shown()
+		for tick := range 5 {
+			join("members", 7)
+			now = now.Add(100 * time.Millisecond)
+			freeze(t, l, now)
+			in := [2]int{}
+			for lane := range in {
+				p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 10, Lane: lane})
+				require.NoError(t, err)
+				in[lane] = len(p.Grants)
+			}
+			if tick > 0 {
+				require.Equal(t, [2]int{7, 3}, in, "tick %d: the lower lane has what the higher leaves", tick)
+			}
+			shown()
+		}
+		ev, err := l.Event(t.Context(), "e")
+		require.NoError(t, err)
+		until(t, "the lanes' counts", func() bool {
+			seen, err := v.Event(t.Context(), "e")
+			return err == nil && seen.Waiting == ev.Waiting && slices.Equal(seen.LaneCounts, ev.LaneCounts)
+		})
+		require.Equal(t, ev.LaneCounts[1].Waiting, ev.WaitingWith(public[49].Seq))
+	})
+}
+
+// doc.go promise 21: a store that lost a lane's places gets them back from the receipts,
+// each in its lane, and gives no sequence twice.
+func TestPromise21ReceiptsPutBackInTheirLane(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		l := testLine(t, rdb)
+		e := open(t, l, regions)
+		var places []Place
+		for i := range 12 {
+			p, err := l.Join(t.Context(), JoinRequest{Event: "e", Groups: []string{[]string{"eu", "us", "asia"}[i%3]}})
+			require.NoError(t, err)
+			places = append(places, p)
+		}
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		other := testLineAs(t, rdb, l.cfg.Prefix) // that has seen nothing
+		open(t, other, regions)
+		p, err := other.Join(t.Context(), JoinRequest{Event: "e", Groups: []string{"us"}})
+		require.NoError(t, err)
+		for _, was := range slices.Backward(places) {
+			back, err := other.Place(t.Context(), "e", was.Receipt)
+			require.NoError(t, err)
+			require.Equal(t, was.Seq, back.Seq)
+			require.Greater(t, p.Seq, Seq(0))
+			require.NotEqual(t, p.Seq, back.Seq)
+		}
+		late, err := other.Join(t.Context(), JoinRequest{Event: "e", Groups: []string{"us"}})
+		require.NoError(t, err)
+		for lane, name := range []string{"eu", "us", "asia"} {
+			var want []EntryID
+			for i := lane; i < len(places); i += 3 {
+				want = append(want, places[i].Entry)
+			}
+			if name == "us" {
+				want = append(want, p.Entry, late.Entry)
+			}
+			counts, err := other.Event(t.Context(), "e")
+			require.NoError(t, err)
+			require.Equal(t, int64(len(want)), counts.LaneCounts[lane].Waiting)
+			got, err := other.Admit(t.Context(), "e", AdmitRequest{Count: 100, Lane: name, By: "test"})
+			require.NoError(t, err)
+			require.Equal(t, want, granted(got), "in %s", name)
+			require.Equal(t, name, e.LaneOf(got[0].Seq))
+		}
+		_, err = other.Admit(t.Context(), "e", AdmitRequest{Count: 1, Lane: "moon", By: "test"})
+		require.ErrorIs(t, err, ErrNoEntry)
+	})
+}
+
+func TestLanesThatPromiseTooMuchAreRefused(t *testing.T) {
+	t.Parallel()
+	for doc, want := range map[string][]FieldError{
+		`"lanes":[{"name":"a","share":0.6},{"name":"b","share":0.6}]`:            {{"lanes[1].share", "makes the shares more than 1 in all"}},
+		`"lanes":[{"name":"a","share":1.5}]`:                                     {{"lanes[0].share", "must be above 0 and at most 1"}},
+		`"lanes":[{"name":"a","share":0.5,"rate_per_s":5}]`:                      {{"lanes[0].share", "give either this or rate_per_s"}},
+		`"lanes":[{"name":"a","rate_per_s":-5}]`:                                 {{"lanes[0].rate_per_s", "must be 0 to 100000"}},
+		`"lanes":[{"name":"a"},{"name":"a"}]`:                                    {{"lanes[1].name", "is there twice"}},
+		`"lanes":[{"name":"a","max_active":-1}]`:                                 {{"lanes[0].max_active", "must be 0 to 100000000"}},
+		`"lanes":[{"name":"a","load":{"law":"pid"}}]`:                            {{"lanes[0].load.law", "must be steps or target or none"}},
+		`"lanes":[{"name":"a"}],"groups":[{"name":"g","codes":true}]`:            {{"groups[0].lane", "must be the name of one of the lanes"}},
+		`"lanes":[{"name":"a"}],"groups":[{"name":"g","codes":true,"lane":"b"}]`: {{"groups[0].lane", "must be the name of one of the lanes"}},
+		`"groups":[{"name":"g","codes":true,"lane":"b"}]`:                        {{"groups[0].lane", "the event has no lanes"}},
+		`"mode":"buffered","lanes":[{"name":"a"}]`:                               {{"lanes", "are for mode queue"}},
+		`"starts":{"usage":0.8},"lanes":[{"name":"a"}]`:                          {{"starts", "is for an event without lanes"}},
+		`"order":"draw","lanes":[{"name":"a"}]`:                                  {{"lanes", "cannot be drawn: use order fifo"}},
+	} {
+		_, _, err := DecodeSettings([]byte(`{"id":"e",` + doc + `}`))
+		wrong, ok := errors.AsType[*InvalidError](err)
+		require.True(t, ok, "%s: %v", doc, err)
+		require.Equal(t, want, wrong.Fields, doc)
+	}
+	l := testLine(t, redistest.Mini(t))
+	open(t, l, regions)
+	_, err := l.Patch(t.Context(), "e", []byte(`{"lanes":[{"name":"eu"}]}`), "test")
+	require.ErrorContains(t, err, "lanes: their names and order cannot be changed")
+	e, err := l.Patch(t.Context(), "e", []byte(`{"lanes":[{"name":"eu","rate_per_s":7},{"name":"us"},{"name":"asia"}]}`), "test")
+	require.NoError(t, err)
+	require.InDelta(t, 7, e.LaneCounts[0].RatePerS, 0)
+}
