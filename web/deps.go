@@ -153,6 +153,8 @@ type Deps struct {
 	AdmissionLog AdmissionLog
 	// Limiter may be nil: nobody is limited.
 	Limiter Limiter
+	// Operators may be nil: there is the configured operator token then, and no other.
+	Operators Operators
 	// Challenges may be nil: nobody has to solve any.
 	Challenges Challenges
 	Sample     Sample

@@ -41,4 +41,7 @@
 //  12. A panic is a 500 without a trace outside, and the server goes on.
 //  13. Where an event wants a challenge, no stranger joins or is issued a token without
 //     a solution; one who has a place is never asked.
+//  14. Every call of operators takes a role, by token or by the console's session alike.
+//  15. An operator's cookie counts for pages of our own origin only, and signing out, the
+//     token's end or its revocation end it.
 package web

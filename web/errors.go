@@ -13,6 +13,7 @@ import (
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web/challenge"
+	"github.com/waitroom-dev/waitroom/web/operators"
 )
 
 // Refusals that have their cause here, or that a part which this package only
@@ -77,6 +78,8 @@ var refusals = []refusal{
 	{ticket.ErrInProgress, http.StatusConflict, "idempotency_in_progress", "the first call with this key still runs", time.Second},
 	{ticket.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key was used with another body", 0},
 	{waitroom.ErrFull, http.StatusConflict, "full", "as many are inside as may be", 5 * time.Second},
+	{operators.ErrExists, http.StatusConflict, "exists", "an operator of this name exists already", 0},
+	{operators.ErrNone, http.StatusNotFound, "not_found", "no such operator", 0},
 	{waitroom.ErrExists, http.StatusConflict, "exists", "an event with this id exists already", 0},
 
 	{waitroom.ErrNoEvent, http.StatusNotFound, "not_found", "no such event", 0},

@@ -15,6 +15,8 @@ type fakeOperations struct {
 	deleted []waitroom.EventID
 	patched []string
 	notes   []waitroom.AuditRecord
+	by      string                 // who patched last
+	trail   []waitroom.AuditRecord // nil: one record that tells how it was asked for
 	admit   func(waitroom.AdmitRequest) ([]waitroom.Grant, error)
 }
 
@@ -42,9 +44,10 @@ func (o *fakeOperations) Create(_ context.Context, s waitroom.Settings, state wa
 	return waitroom.Event{Settings: s, State: state, Version: 1, Now: testNow}, nil
 }
 
-func (o *fakeOperations) Patch(_ context.Context, id waitroom.EventID, patch []byte, _ string) (waitroom.Event, error) {
+func (o *fakeOperations) Patch(_ context.Context, id waitroom.EventID, patch []byte, by string) (waitroom.Event, error) {
 	e, err := o.known(id)
 	if err == nil {
+		o.by = by
 		o.patched = append(o.patched, string(patch))
 	}
 	return e, err
@@ -95,7 +98,10 @@ func (o *fakeOperations) AddCodes(_ context.Context, req waitroom.CodesRequest) 
 }
 
 func (o *fakeOperations) Audit(_ context.Context, _ waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error) {
-	return []waitroom.AuditRecord{{ID: "1-0", At: testNow, By: byOperator, What: "patch", Before: after, After: string(rune('0' + limit%10))}}, o.err
+	if o.trail != nil {
+		return o.trail, o.err
+	}
+	return []waitroom.AuditRecord{{ID: "1-0", At: testNow, By: "operator", What: "patch", Before: after, After: string(rune('0' + limit%10))}}, o.err
 }
 
 // fakeDraws drew one entrant, ann.

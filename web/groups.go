@@ -46,7 +46,7 @@ func (s *Server) opsCodes(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	req, uses := waitroom.CodesRequest{Event: id, By: byOperator}, 1
+	req, uses := waitroom.CodesRequest{Event: id, By: by(c)}, 1
 	if err := required(
 		c, field{"group", &req.Group, "the name of a group"}, field{"codes", &req.Codes, "a list of strings"},
 		field{"uses", &uses, "a whole number; 0 is any number"},

@@ -10,9 +10,6 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
-// byOperator is who did it, in the audit trail: there is one operator token.
-const byOperator = "operator"
-
 // opsAdmit lets people in by hand.
 func (s *Server) opsAdmit(c echo.Context) error {
 	id, err := eventID(c)
@@ -29,7 +26,7 @@ func (s *Server) opsAdmit(c echo.Context) error {
 	); err != nil {
 		return err
 	}
-	req := waitroom.AdmitRequest{By: byOperator, Lane: lane}
+	req := waitroom.AdmitRequest{By: by(c), Lane: lane}
 	switch {
 	case lane != "" && entry != nil:
 		return wrongField("lane", "is for a count")
@@ -72,7 +69,7 @@ func (s *Server) opsBlock(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Operations.Block(c.Request().Context(), id, waitroom.EntryID(entry), byOperator); err != nil {
+	if err := s.deps.Operations.Block(c.Request().Context(), id, waitroom.EntryID(entry), by(c)); err != nil {
 		return err
 	}
 	return noContent(c)
@@ -84,7 +81,7 @@ func (s *Server) opsRevoke(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Operations.Revoke(c.Request().Context(), id, jti, byOperator); err != nil {
+	if err := s.deps.Operations.Revoke(c.Request().Context(), id, jti, by(c)); err != nil {
 		return err
 	}
 	return noContent(c)

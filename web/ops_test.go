@@ -92,7 +92,7 @@ func TestOpsAdmit(t *testing.T) {
 	require.JSONEq(t, `{"admitted":1,"entries":["ann-entry"]}`, w.Body.String())
 	r.do(t, admit.saying(`{"entry_id":"ann-entry"}`))
 	require.Equal(t, []waitroom.AdmitRequest{
-		{RequestID: "req-1", Count: 10, By: byOperator}, {Entry: ann, By: byOperator},
+		{RequestID: "req-1", Count: 10, By: "operator"}, {Entry: ann, By: "operator"},
 	}, got)
 }
 

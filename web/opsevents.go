@@ -69,12 +69,12 @@ func (s *Server) opsCreate(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	event, err := s.deps.Operations.Create(ctx, settings, state, byOperator)
+	event, err := s.deps.Operations.Create(ctx, settings, state, by(c))
 	if err != nil {
 		return err
 	}
 	if err := s.stock(ctx, event.Settings); err != nil {
-		s.undoCreate(ctx, event.ID)
+		s.undoCreate(ctx, event.ID, by(c))
 		return err
 	}
 	return writeJSON(c, http.StatusCreated, opsEventOf(event))
@@ -94,10 +94,10 @@ func (s *Server) stock(ctx context.Context, settings waitroom.Settings) error {
 
 // undoCreate takes back an event that has nothing to sell, so that the operator
 // may try again.
-func (s *Server) undoCreate(ctx context.Context, id waitroom.EventID) {
+func (s *Server) undoCreate(ctx context.Context, id waitroom.EventID, who string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CallTimeout)
 	defer cancel()
-	if err := s.deps.Operations.Delete(ctx, id, byOperator); err != nil {
+	if err := s.deps.Operations.Delete(ctx, id, who); err != nil {
 		s.log.Error("event without stock remains", zap.String("event", string(id)), zap.Error(err))
 	}
 }
@@ -152,7 +152,7 @@ func (s *Server) opsPatch(c echo.Context) error {
 			return err
 		}
 	}
-	event, err := s.deps.Operations.Patch(ctx, id, doc, byOperator)
+	event, err := s.deps.Operations.Patch(ctx, id, doc, by(c))
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *Server) opsDelete(c echo.Context) error {
 			return fmt.Errorf("remove what %s sells: %w", id, err)
 		}
 	}
-	if err := s.deps.Operations.Delete(ctx, id, byOperator); err != nil {
+	if err := s.deps.Operations.Delete(ctx, id, by(c)); err != nil {
 		return err
 	}
 	return noContent(c)
@@ -216,6 +216,13 @@ func (s *Server) opsAudit(c echo.Context) error {
 	id, err := eventID(c)
 	if err != nil {
 		return err
+	}
+	switch format := c.QueryParam("format"); format {
+	case "", formatJSON:
+	case formatJSONL, formatCSV:
+		return s.exportAudit(c, id, format)
+	default:
+		return wrongField("format", "must be json, jsonl or csv")
 	}
 	limit := usualAudit
 	if raw := c.QueryParam("limit"); raw != "" {

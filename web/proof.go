@@ -169,15 +169,6 @@ func (s *Server) site(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func (s *Server) operator(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := secret(c.Request(), s.cfg.OperatorToken); err != nil {
-			return err
-		}
-		return next(c)
-	}
-}
-
 // printable tells whether s is plain text of one line, as ids and keys are.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web/limit"
+	"github.com/waitroom-dev/waitroom/web/operators"
 )
 
 // The routes that something beside the table below needs to know.
@@ -16,6 +17,8 @@ const (
 	routeOps      = "/v1/ops"
 	routeOpsLive  = "/v1/ops/events/:event/live"
 	routeSheet    = "/v1/ops/events/:event/catalogue"
+	routeAudit    = "/v1/ops/events/:event/audit"
+	routeSession  = "/v1/ops/session"
 	routeBooks    = "/v1/ops/events/:event/books"
 	routeGate     = "/v1/gate/:event"
 	routeGateRest = "/v1/gate/:event/*"
@@ -77,28 +80,36 @@ func (s *Server) routes(e *echo.Echo) {
 	}
 
 	// Operators.
-	get("/v1/ops/events", s.opsEvents, s.operator)
-	e.POST("/v1/ops/events", s.opsCreate, s.operator)
-	get("/v1/ops/events/:event", s.opsEvent, s.operator)
-	e.PATCH("/v1/ops/events/:event", s.opsPatch, s.operator)
-	e.DELETE("/v1/ops/events/:event", s.opsDelete, s.operator)
-	e.POST("/v1/ops/events/:event/admit", s.opsAdmit, s.operator)
-	e.POST("/v1/ops/events/:event/block", s.opsBlock, s.operator)
-	e.POST("/v1/ops/events/:event/revoke", s.opsRevoke, s.operator)
-	e.POST("/v1/ops/events/:event/codes", s.opsCodes, s.operator)
-	get("/v1/ops/events/:event/audit", s.opsAudit, s.operator)
+	get("/v1/ops/events", s.opsEvents, s.may(operators.Viewer))
+	e.POST("/v1/ops/events", s.opsCreate, s.may(operators.Runner))
+	get("/v1/ops/events/:event", s.opsEvent, s.may(operators.Viewer))
+	e.PATCH("/v1/ops/events/:event", s.opsPatch, s.may(operators.Runner))
+	e.DELETE("/v1/ops/events/:event", s.opsDelete, s.may(operators.Owner))
+	e.POST("/v1/ops/events/:event/admit", s.opsAdmit, s.may(operators.Runner))
+	e.POST("/v1/ops/events/:event/block", s.opsBlock, s.may(operators.Runner))
+	e.POST("/v1/ops/events/:event/revoke", s.opsRevoke, s.may(operators.Runner))
+	e.POST("/v1/ops/events/:event/codes", s.opsCodes, s.may(operators.Runner))
+	get(routeAudit, s.opsAudit, s.may(operators.Viewer))
 	if s.deps.Tickets != nil {
-		get(routeSheet, s.opsExport, s.operator)
-		e.PUT(routeSheet, s.opsImport, s.operator)
-		e.POST("/v1/ops/events/:event/seats", s.opsSeats, s.operator)
+		get(routeSheet, s.opsExport, s.may(operators.Viewer))
+		e.PUT(routeSheet, s.opsImport, s.may(operators.Runner))
+		e.POST("/v1/ops/events/:event/seats", s.opsSeats, s.may(operators.Runner))
 	}
 	if s.deps.Books != nil {
-		get(routeBooks, s.opsBooks, s.operator)
-		e.POST("/v1/ops/events/:event/replay", s.opsReplay, s.operator)
+		get(routeBooks, s.opsBooks, s.may(operators.Viewer))
+		e.POST("/v1/ops/events/:event/replay", s.opsReplay, s.may(operators.Runner))
 	}
-	get("/v1/ops/events/:event/metrics", s.opsMetrics, s.operator)
-	e.GET(routeOpsLive, s.opsLive, s.operator)
-	get("/v1/ops/profiles/:name", s.profile, s.operator)
+	get("/v1/ops/events/:event/metrics", s.opsMetrics, s.may(operators.Viewer))
+	e.GET(routeOpsLive, s.opsLive, s.may(operators.Viewer))
+	if s.deps.Operators != nil {
+		get(routeSession, s.whoAmI, s.may(operators.Viewer))
+		e.POST(routeSession, s.signIn)
+		e.DELETE(routeSession, s.signOut)
+		get("/v1/ops/operators", s.opsOperators, s.may(operators.Owner))
+		e.POST("/v1/ops/operators", s.opsAddOperator, s.may(operators.Owner))
+		e.DELETE("/v1/ops/operators/:name", s.opsRevokeOperator, s.may(operators.Owner))
+	}
+	get("/v1/ops/profiles/:name", s.profile, s.may(operators.Viewer))
 
 	// Running it.
 	get("/healthz", s.healthz)

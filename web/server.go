@@ -132,7 +132,7 @@ func (s *Server) setDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		limit := s.cfg.CallTimeout
-		if c.Path() == routeBooks || c.Path() == routeSheet {
+		if c.Path() == routeBooks || c.Path() == routeSheet || c.Path() == routeAudit {
 			limit = max(limit, booksTimeout)
 		}
 		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)

@@ -140,7 +140,7 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 // TestOpenAPIIsWhole holds promise 11.
 func TestOpenAPIIsWhole(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := staffed(t)
 	w := r.do(t, call{method: "GET", path: "/openapi.json"})
 	require.Equal(t, http.StatusOK, w.Code)
 	var doc struct {

@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -61,7 +60,7 @@ func (s *Server) opsImport(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.noteImport(ctx, ev, done); err != nil {
+	if err := s.noteImport(c, ev, done); err != nil {
 		return err
 	}
 	s.log.Info("catalogue imported", zap.String("event", string(id)), zap.String("kind", sheet.Kind),
@@ -72,9 +71,9 @@ func (s *Server) opsImport(c echo.Context) error {
 // noteImport writes an import into the trail, and makes the quota of an event with mode
 // instant out of the places that there are now. Where that fails, the same import
 // again, which then changes nothing, makes up for it.
-func (s *Server) noteImport(ctx context.Context, ev waitroom.Event, done ticket.Imported) error {
+func (s *Server) noteImport(c echo.Context, ev waitroom.Event, done ticket.Imported) error {
 	if done.Added+done.Changed+done.Removed > 0 {
-		if err := s.noteDeed(ctx, ev.ID, "import", map[string]int64{"places": done.Before}, done); err != nil {
+		if err := s.noteDeed(c, ev.ID, "import", map[string]int64{"places": done.Before}, done); err != nil {
 			return err
 		}
 	}
@@ -82,13 +81,13 @@ func (s *Server) noteImport(ctx context.Context, ev waitroom.Event, done ticket.
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"tickets":{"stock":%d}}`, done.Places)
-	_, err := s.deps.Operations.Patch(ctx, ev.ID, patch, byOperator)
+	_, err := s.deps.Operations.Patch(c.Request().Context(), ev.ID, patch, by(c))
 	return err
 }
 
 // noteDeed writes into the trail what an operator did to what is sold.
-func (s *Server) noteDeed(ctx context.Context, event waitroom.EventID, what string, before, after any) error {
-	deed := waitroom.AuditRecord{By: byOperator, What: what}
+func (s *Server) noteDeed(c echo.Context, event waitroom.EventID, what string, before, after any) error {
+	deed := waitroom.AuditRecord{By: by(c), What: what}
 	for _, side := range []struct {
 		into *string
 		from any
@@ -99,7 +98,7 @@ func (s *Server) noteDeed(ctx context.Context, event waitroom.EventID, what stri
 		}
 		*side.into = string(text)
 	}
-	return s.deps.Operations.Note(ctx, event, deed)
+	return s.deps.Operations.Note(c.Request().Context(), event, deed)
 }
 
 // opsExport gives the places of an event as a file.
@@ -173,7 +172,7 @@ func (s *Server) opsSeats(c echo.Context) error {
 		for _, c := range changed {
 			before[c.ID], after[c.ID] = c.Before, c.After
 		}
-		if err := s.noteDeed(ctx, id, "seats", before, after); err != nil {
+		if err := s.noteDeed(c, id, "seats", before, after); err != nil {
 			return err
 		}
 	}

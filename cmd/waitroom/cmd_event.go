@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -227,27 +226,27 @@ func patchEvent(cmd *cobra.Command, client clientFunc, event string, change map[
 }
 
 func eventAuditCommand(client clientFunc) *cobra.Command {
-	return &cobra.Command{
-		Use: "audit EVENT", Short: "Print who changed what, and when, one JSON object a line", Args: wantArgs("EVENT"),
+	var format string
+	cmd := &cobra.Command{
+		Use: "audit EVENT", Short: "Print who changed what, and when: the whole trail, oldest first", Args: wantArgs("EVENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("format", format, "jsonl", "csv"); err != nil {
+				return usage(err)
+			}
 			c, err := client()
 			if err != nil {
 				return err
 			}
-			var out struct {
-				Records []json.RawMessage `json:"records"`
-			}
-			if err := c.call(cmd.Context(), http.MethodGet, "/"+url.PathEscape(args[0])+"/audit", nil, &out); err != nil {
+			trail, err := c.send(cmd.Context(), http.MethodGet, "/"+url.PathEscape(args[0])+"/audit?format="+format, "", nil)
+			if err != nil {
 				return err
 			}
-			var faults []error
-			for _, record := range out.Records {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), string(record))
-				faults = append(faults, err)
-			}
-			return errors.Join(faults...)
+			_, err = cmd.OutOrStdout().Write(trail)
+			return err
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", "jsonl", "`jsonl|csv`")
+	return cmd
 }
 
 func eventReplayCommand(client clientFunc) *cobra.Command {

@@ -247,6 +247,25 @@ func TestContractCommands(t *testing.T) {
 	event(exitOK, "block", "gig", one.entry)
 	request{method: "POST", path: "/v1/events/gig/entries", header: bearerOf(one.token)}.refused(t, s, 403, "blocked")
 
+	// Named operators: what their role may, under their name, until they are revoked.
+	crew := func(status int, token string, args ...string) string {
+		t.Helper()
+		got, stdout, stderr := runCommand(t, []string{"WAITROOM_OPERATOR_TOKEN=" + token}, append(args[:1:1], append([]string{"--target", s.url}, args[1:]...)...)...)
+		require.Equal(t, status, got, "%v: %s", args, stderr)
+		return strings.TrimSpace(stdout + stderr)
+	}
+	bob := crew(exitOK, operatorToken, "operators", "add", "bob", "--expires", "1h")
+	eve := crew(exitOK, operatorToken, "operators", "add", "eve", "--role", "viewer")
+	require.Regexp(t, `(?m)^bob +operator +2\S+Z +operator$`, crew(exitOK, operatorToken, "operators", "list"))
+	crew(exitOK, bob, "event", "rate", "gig", "8.5")
+	require.Contains(t, crew(exitFailed, eve, "event", "rate", "gig", "1"), "forbidden")
+	require.Contains(t, crew(exitFailed, bob, "operators", "list"), "forbidden")
+	require.Regexp(t, `,bob,patch,`, crew(exitOK, eve, "event", "audit", "gig", "--format", "csv"))
+	crew(exitUsage, eve, "event", "audit", "gig", "--format", "xml")
+	require.Contains(t, crew(exitUsage, operatorToken, "operators", "add", "x", "--role", "god"), "role")
+	crew(exitOK, operatorToken, "operators", "revoke", "bob")
+	require.Contains(t, crew(exitFailed, bob, "event", "list"), "token_invalid")
+
 	_, errs = event(exitFailed, "rate", "nope", "1")
 	require.Contains(t, errs, "not_found")
 	_, errs = event(exitFailed, "create", file)

@@ -100,6 +100,7 @@ func newRootCommand() *cobra.Command {
 		newLoadCommand(),
 		newSimulateCommand(),
 		newEventCommand(),
+		newOperatorsCommand(),
 		newGateCommand(),
 		newKeysCommand(),
 		newMigrateCommand(),

@@ -15,6 +15,7 @@ import (
 // opsClient calls the ops API of a running service.
 type opsClient struct {
 	target string // base URL
+	root   string // path that all calls are below
 	token  string // operator token
 	http   *http.Client
 }
@@ -29,7 +30,7 @@ func newOpsClient(target, token string) (*opsClient, error) {
 	if token == "" {
 		return nil, usage(errors.New("operator-token: wants the token that serve was started with (or WAITROOM_OPERATOR_TOKEN)"))
 	}
-	return &opsClient{target: target, token: token, http: &http.Client{Timeout: opsTimeout}}, nil
+	return &opsClient{target: target, root: "/v1/ops/events", token: token, http: &http.Client{Timeout: opsTimeout}}, nil
 }
 
 // problem is the part of a refusal that an operator needs.
@@ -54,7 +55,7 @@ func (p problem) Error() string {
 	return p.Code + ": " + text
 }
 
-// call sends one request below /v1/ops/events and decodes the answer into out.
+// call sends one request below the root and decodes the answer into out.
 func (c *opsClient) call(ctx context.Context, method, path string, body, out any) error {
 	var sent []byte
 	kind := ""
@@ -80,7 +81,7 @@ const mostAnswer = 128 << 20
 
 // send sends a body of some kind, "" for none, and gives the answer's.
 func (c *opsClient) send(ctx context.Context, method, path, kind string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.target+"/v1/ops/events"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.target+c.root+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, usage(err)
 	}

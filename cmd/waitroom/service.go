@@ -30,6 +30,7 @@ import (
 	"github.com/waitroom-dev/waitroom/web/challenge"
 	"github.com/waitroom-dev/waitroom/web/hub"
 	"github.com/waitroom-dev/waitroom/web/limit"
+	"github.com/waitroom-dev/waitroom/web/operators"
 	"github.com/waitroom-dev/waitroom/web/pages"
 )
 
@@ -365,6 +366,7 @@ func (s *service) buildWeb(listener net.Listener) (err error) {
 		}
 		deps.Limiter = limiter
 	}
+	deps.Operators = operators.New(s.rdb, keyPrefix, s.token)
 	if deps.Challenges, err = s.challenges(); err != nil {
 		return usage(err)
 	}

@@ -16,13 +16,28 @@ const operatorToken = "the-operators-token"
 func (s *service) operations(mux *http.ServeMux) {
 	guarded := func(h http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer "+operatorToken {
+			if c, err := r.Cookie("waitroom_operator"); err != nil || c.Value != "a-session" {
 				s.answer(w, http.StatusUnauthorized, doc{"status": 401, "code": "token_invalid"})
 				return
 			}
 			h(w, r)
 		}
 	}
+	session := func(value string, age int) *http.Cookie {
+		return &http.Cookie{Name: "waitroom_operator", Value: value, Path: "/v1/ops", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	}
+	mux.HandleFunc("POST /v1/ops/session", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+operatorToken {
+			s.answer(w, http.StatusUnauthorized, doc{"status": 401, "code": "token_invalid"})
+			return
+		}
+		http.SetCookie(w, session("a-session", 60))
+		s.answer(w, http.StatusOK, doc{"name": "operator", "role": "owner"})
+	})
+	mux.HandleFunc("DELETE /v1/ops/session", func(w http.ResponseWriter, _ *http.Request) {
+		http.SetCookie(w, session("", -1))
+		w.WriteHeader(http.StatusNoContent)
+	})
 	event := func() doc {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -73,8 +88,8 @@ func most(s *service) any {
 	return 500
 }
 
-// The operator's token opens the console, stays in the tab, and the deeds do what
-// they say.
+// The operator's token opens the console, is traded for a session and kept nowhere,
+// and the deeds do what they say.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -137,14 +152,17 @@ func TestConsole(t *testing.T) {
 		return body
 	}())
 
-	p.Open(s.address + "/console") // a refresh of the tab stays signed in
+	p.Open(s.address + "/console") // a refresh stays signed in
 	p.Panel("board")
-	require.Empty(t, browsertest.Value[string](p, "JSON.stringify(localStorage).includes('"+operatorToken+"') ? 'kept on the device' : ''"))
+	require.Empty(t, browsertest.Value[string](p, "(JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie).match(/"+operatorToken+"|a-session/)?.[0] ?? ''"), "kept on the device")
 	s.mu.Lock()
 	var patches []string
 	blocked := false
 	for _, c := range s.calls {
 		require.NotContains(t, c.Path+c.Query, operatorToken)
+		if c.Path != "/v1/ops/session" {
+			require.Empty(t, c.Header.Get("Authorization"))
+		}
 		if c.Method == http.MethodPatch {
 			patches = append(patches, c.Body)
 		}
@@ -163,5 +181,6 @@ func TestConsole(t *testing.T) {
 	p.NoFaults()
 	p.Click("out")
 	p.Panel("login")
-	require.Equal(t, "null", browsertest.Value[string](p, "String(sessionStorage.getItem('waitroom:operator'))"))
+	p.Open(s.address + "/console")
+	p.Until("document.activeElement.id === 'token'") // signed out is signed out
 }

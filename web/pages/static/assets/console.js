@@ -3,16 +3,16 @@
 import { call, randomKey } from './api.js';
 import { drawAudit, drawEvents, drawSample } from './console-view.js';
 import { $, attr, panels, show, text, translate } from './dom.js';
-import { operatorKey, tab } from './store.js';
 import { refusal, t } from './strings.js';
 import { push } from './trace.js';
 
+const session = '/v1/ops/session';
 const root = $('main');
 const every = 1000;
 const auditEvery = 5000;
 const listEvery = 15000;
 
-let token = tab.get(operatorKey) ?? '';
+let signedIn = false; // by a cookie that this page cannot read
 let event = '';
 let settings = null;
 let traces = { waiting: [], admitted: [] };
@@ -20,9 +20,9 @@ let audit = { event: '', after: '', records: [] };
 let answered = 0;
 let touched = false; // the operator is setting the rate
 let limiting = false; // or the limit of people inside
-let round = 0; // grows with each change of event or token; old answers are dropped
+let round = 0; // grows with each change of event or session; old answers are dropped
 
-const ops = (method, path, body, key) => call(method, `/v1/ops/events${path}`, { token, body, key, patience: 5000 });
+const ops = (method, path, body, key) => call(method, `/v1/ops/events${path}`, { body, key, patience: 5000 });
 
 function note(sentence) {
   show($('note'), sentence !== '');
@@ -31,9 +31,8 @@ function note(sentence) {
 
 function signOut(sentence = '') {
   round++;
-  token = '';
+  signedIn = false;
   event = '';
-  tab.remove(operatorKey);
   panels(root, 'login');
   show($('out'), false);
   attr($('link'), 'data-link', 'idle');
@@ -111,7 +110,7 @@ async function trail() {
 function loop(act, ms) {
   const next = async () => {
     try {
-      if (token && document.visibilityState === 'visible') await act();
+      if (signedIn && document.visibilityState === 'visible') await act();
     } catch (err) {
       if (err.status === 401) failed(err);
       else if (err.status === 404) event = '';
@@ -122,7 +121,7 @@ function loop(act, ms) {
 }
 
 function pulse() {
-  if (!token || !event) return;
+  if (!signedIn || !event) return;
   const silent = Math.floor((performance.now() - answered) / 1000);
   const stale = silent > 3;
   attr($('link'), 'data-link', stale ? 'retry' : 'live');
@@ -167,16 +166,40 @@ function setRate(rate) {
   attr($('rate-slider'), 'aria-valuetext', `${rate} ${t('ops.rate.unit')}`);
 }
 
-async function enter(given) {
-  token = given;
+// enter opens the board for whoever is signed in.
+async function enter() {
+  await list();
+  signedIn = true;
+  note('');
+  await Promise.allSettled([event && sample(), event && trail()]);
+  pulse();
+}
+
+// signIn trades a token for a session.
+async function signIn(token) {
   try {
-    await list();
-    tab.set(operatorKey, token);
-    note('');
-    await Promise.allSettled([event && sample(), event && trail()]);
-    pulse();
+    await call('POST', session, { token, patience: 5000 });
+    await enter();
   } catch (err) {
-    if (err.status === 401) token = '';
+    failed(err);
+  }
+}
+
+// resume goes on with a session that this browser has; without one it asks for a token.
+async function resume() {
+  try {
+    await enter();
+  } catch (err) {
+    if (err.status === 401) $('token').focus();
+    else failed(err);
+  }
+}
+
+async function leave() {
+  try {
+    await call('DELETE', session, { patience: 5000 });
+    signOut();
+  } catch (err) {
     failed(err);
   }
 }
@@ -188,9 +211,9 @@ function start() {
     e.preventDefault();
     const given = $('token').value.trim();
     $('token').value = '';
-    if (given) enter(given);
+    if (given) signIn(given);
   });
-  $('out').addEventListener('click', () => signOut());
+  $('out').addEventListener('click', leave);
   $('event').addEventListener('change', async (e) => {
     choose(e.target.value, [e.target.value]);
     await Promise.allSettled([list(), sample(), trail()]);
@@ -255,8 +278,7 @@ function start() {
   }, auditEvery);
   loop(list, listEvery);
   setInterval(pulse, 1000);
-  if (token) enter(token);
-  else $('token').focus();
+  resume();
 }
 
 start();

@@ -60,4 +60,3 @@ export const attemptKey = (event, deed) => `waitroom:attempt:${deed}:${event}`;
 export const commitmentKey = (event) => `waitroom:commitment:${event}`;
 // The heads of an event's admission log that this device saw: see heads.js.
 export const headsKey = (event) => `waitroom:heads:${event}`;
-export const operatorKey = 'waitroom:operator';

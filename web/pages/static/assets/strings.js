@@ -335,7 +335,7 @@ const en = {
 Object.assign(en, {
   'ops.title': 'Console',
   'ops.token': 'Operator token',
-  'ops.token.hint': 'Kept in this tab only, and forgotten when you close it.',
+  'ops.token.hint': 'Exchanged for a session of this browser, which ends when you sign out, or after twelve hours.',
   'ops.enter': 'Open the console',
   'ops.out': 'Sign out',
   'ops.wrong': 'The service does not accept this token.',
