@@ -18,11 +18,11 @@ func TestHabitsOnAnHonestService(t *testing.T) {
 	_, url := newFake(t, honest, func(f *fake) { f.rate, f.cuts = 30, true })
 	c := crowdFor(url)
 	c.Crowd.Users, c.Crowd.Habits, c.Crowd.Forwarded = 180, everyHabit, true
-	c.Checks.Sample, c.Checks.Patience = 0.3, 2500*time.Millisecond
+	c.Checks.Sample, c.Checks.Patience = 0.3, 8*time.Second // the fake cuts after two, and a busy machine is late
 	r := runOn(t, c)
 	require.True(t, r.OK, r.Why)
 	require.Zero(t, r.Errors.Server.Total, r.Errors.Server)
-	require.Empty(t, r.Notes)
+	require.Subset(t, []string{noteDeaf}, r.Notes, "who became deaf at the end may not be judged")
 	n := r.Counts
 	require.Equal(t, int64(180), n.Arrived+r.Bots.Count)
 	require.Equal(t, n.Joined, n.Admitted+n.LeftLine+n.Deaf, "whoever did not leave and did listen came in")
