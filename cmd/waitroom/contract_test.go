@@ -333,6 +333,8 @@ func TestContractPublic(t *testing.T) {
 	delete(body, "now")
 	delete(body, "log") // signed, and checked by TestVerifyLog
 	delete(body, "reason")
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, body["since"], "since when it is paused")
+	delete(body, "since")
 	require.Equal(t, map[string]any{
 		"id": "shown", "name": "Shown", "mode": "queue", "order": "fifo", "state": "paused", "waiting": 0.0, "rate_per_s": 1000.0,
 		"message": "hold on", "opens_at": "2020-01-01T00:00:00.000Z", "closes_at": "2099-01-01T00:00:00.500Z",
