@@ -256,19 +256,24 @@ func TestPresetCourseRegistration(t *testing.T) {
 	secret := strings.Repeat("secret of the university ", 2)
 	s := startInstance(t, "--preset", "course-registration", "--identity-secret", secret)
 	const event = "course-registration"
-	s.patch(event, facts{"identity": "jwt"})
 	require.Equal(t, "pessimistic", s.ev(event)["tickets"].(map[string]any)["locking"])
+	year := 4
 	login := func(student string) string {
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
-			"sub": student, "exp": time.Now().Add(time.Hour).Unix(),
+			"sub": student, "year": year, "exp": time.Now().Add(time.Hour).Unix(),
 		}).SignedString([]byte(secret))
 		require.NoError(t, err)
 		return token
 	}
-	until(t, 10*time.Second, "the logins count", func() bool {
-		status, _, _ := call(t, http.MethodGet, s.url+"/v1/events/"+event+"/entries/me", nil, bearerOf(login("nobody")))
-		return status == http.StatusNotFound
-	})
+	for i := range 3 { // the others are told when theirs is, one after the other
+		year = 3 - i
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/entries", nil, bearerOf(login("early")))
+		require.Equal(t, []any{http.StatusForbidden, "not_eligible"}, []any{status, body["code"]})
+		opens, err := time.Parse(time.RFC3339, body["opens_at"].(string))
+		require.NoError(t, err)
+		require.InDelta(t, time.Duration(i+1)*10*time.Minute, time.Until(opens), float64(2*time.Minute))
+	}
+	year = 4
 	turn := func(student string) *buyer {
 		token := login(student)
 		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/entries", nil, bearerOf(token))
@@ -311,6 +316,19 @@ func TestPresetCourseRegistration(t *testing.T) {
 	})
 	require.Equal(t, map[string]int{"": 15, "409 seat_taken": 15}, codes, "the course is full, others are not")
 	s.audited(event)
+
+	// The next window: whoever was in line or inside keeps that, and year 4 is over.
+	begun := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	s.patch(event, facts{"groups": []facts{
+		{"name": "year-4", "claim": facts{"year": 4}, "closes_at": begun}, {"name": "year-3", "claim": facts{"year": 3}, "opens_at": begun},
+	}})
+	require.Equal(t, bob.pass, turn("bob").pass)
+	status, _, body = call(t, http.MethodPost, s.url+"/v1/events/"+event+"/entries", nil, bearerOf(login("late")))
+	require.Equal(t, []any{http.StatusForbidden, "not_eligible"}, []any{status, body["code"]})
+	require.NotContains(t, body, "opens_at")
+	year = 3
+	_, code = turn("cid").buys(s, courses("programming"))
+	require.Empty(t, code)
 }
 
 // System A, game login: nothing is sold, and only who had a turn passes the gate.
@@ -336,6 +354,36 @@ func TestPresetGameLogin(t *testing.T) {
 		}
 	})
 	require.EqualValues(t, people, in.Load())
+
+	// A region whose servers are full stops alone; the others go on.
+	report := func(usage float64) {
+		status, _, body := call(t, http.MethodPut, s.url+"/v1/events/game-login/load", facts{"pool_usage": usage, "lane": "asia"}, bearerOf(siteKey))
+		require.Equal(t, http.StatusNoContent, status, body)
+	}
+	report(0.95)
+	until(t, 20*time.Second, "asia's own signal", func() bool {
+		_, now := s.ops(http.MethodGet, "/game-login/metrics", nil)
+		report(0.95)
+		return strings.Contains(fmt.Sprint(now["decision"]), "0.95")
+	})
+	joins := func(lane string) *person {
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/game-login/entries", facts{"lane": lane}, nil)
+		require.Equal(t, http.StatusCreated, status, body)
+		require.Equal(t, lane, body["lane"])
+		return &person{t: t, event: "game-login", token: body["place_token"].(string)}
+	}
+	waits := joins("asia")
+	joins("eu").inside(s)
+	joins("oceania").inside(s)
+	require.Equal(t, "waiting", waits.me(s)["state"])
+	report(0.5)
+	waits.inside(s)
+	status, _, body := call(t, http.MethodPost, s.url+"/v1/events/game-login/entries", facts{"lane": "moon"}, nil)
+	require.Equal(t, http.StatusUnprocessableEntity, status, body)
+	require.Len(t, s.ev("game-login")["lane_counts"], 5)
+	status, _, errs := runCommand(t, []string{"WAITROOM_OPERATOR_TOKEN=" + operatorToken}, "event", "rate", "game-login", "8000", "--lane", "na", "--target", s.url)
+	require.Zero(t, status, errs)
+	require.InDelta(t, 8000, s.ev("game-login")["lane_counts"].([]any)[1].(map[string]any)["rate_per_s"], 0)
 	request{"GET", "/v1/gate/game-login", "", nil}.refused(t, s, 401, "token_required")
 	request{"GET", "/v1/events/game-login/seats", "", nil}.refused(t, s, 409, "wrong_mode")
 }
@@ -367,9 +415,25 @@ func TestPresetTokenDrop(t *testing.T) {
 // guessing.
 func TestPresetWristband(t *testing.T) {
 	t.Parallel()
-	s := startInstance(t, "--preset", "wristband")
+	s := startInstance(t, "--preset", "wristband", "--identity-secret", identitySecret)
+	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	s.patch("wristband", facts{"identity": "jwt", "groups": []facts{
+		{"name": "graduate", "claim": facts{"status": "graduate"}}, {"name": "freshman", "claim": facts{"status": "freshman"}, "opens_at": later},
+	}})
+	until(t, 10*time.Second, "the windows by status", func() bool {
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/wristband/tokens", nil, student(t, "frida", jwt.MapClaims{"status": "freshman"}))
+		return status == http.StatusForbidden && body["code"] == "not_eligible" && body["opens_at"] != nil
+	})
+	status, _, first := call(t, http.MethodPost, s.url+"/v1/events/wristband/tokens", nil, student(t, "gregor", jwt.MapClaims{"status": "graduate"}))
+	require.Equal(t, []any{http.StatusCreated, 1.0}, []any{status, first["rank"]}, first)
+	s.patch("wristband", facts{"identity": "anonymous", "groups": []facts{}})
+	until(t, 10*time.Second, "a crowd without logins", func() bool {
+		status, _, _ := call(t, http.MethodGet, s.url+"/v1/events/wristband/entries/me", nil, bearerOf("none"))
+		_, _, public := call(t, http.MethodGet, s.url+"/v1/events/wristband", nil, nil)
+		return status != http.StatusOK && public["groups"] == nil
+	})
 	people := crowdAsks(t, 1300, "wristband", 0, nil, s)
-	holders := judged(t, people, 900)
+	holders := judged(t, people, 899)
 	for _, p := range people {
 		if p.status == http.StatusConflict {
 			require.Equal(t, "sold_out", p.answer.Code, "nothing comes back")

@@ -43,6 +43,10 @@ func serve(ctx context.Context, cfg serveConfig) error {
 	if err != nil {
 		return usage(err)
 	}
+	logins, err := trialLogins(&cfg, plan)
+	if err != nil {
+		return usage(err)
+	}
 	var keys *admission.Keys
 	if cfg.Keys != "" {
 		if keys, err = ownKeys(cfg.Keys); err != nil {
@@ -60,7 +64,7 @@ func serve(ctx context.Context, cfg serveConfig) error {
 	}
 	defer s.close()
 	log.Info("listening", zap.String("addr", listener.Addr().String()), zap.String("version", version))
-	s.welcome()
+	s.welcome(logins)
 	return s.run(ctx)
 }
 

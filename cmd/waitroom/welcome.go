@@ -7,7 +7,7 @@ import (
 )
 
 // welcome prints where to look, for people; machines have the log.
-func (s *service) welcome() {
+func (s *service) welcome(logins []login) {
 	if s.cfg.LogFormat != "console" {
 		if s.cfg.OperatorToken == "" {
 			fmt.Println("operator token:", s.token) // once, and not into the log
@@ -24,6 +24,9 @@ func (s *service) welcome() {
 		line("operator token", s.token)
 	}
 	line("a crowd", fmt.Sprintf("%s load --target %s --event %s --users 2000 --ramp 10s --hold 30s --buy 0.5", os.Args[0], s.publicURL, demoPreset))
+	for _, l := range logins {
+		line("a login", fmt.Sprintf("%s of %s, for Authorization: Bearer (the secret is random; see identity-secret)\n    %s", l.group, l.event, l.token))
+	}
 	b.WriteString("\nCtrl-C ends it.\n\n")
 	fmt.Fprint(os.Stderr, b.String())
 }
