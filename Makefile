@@ -60,6 +60,10 @@ test-pool: servers ## the tests of the tickets again, each node with a pool of o
 chaos: servers ## 20,000 buyers for 5,000 seats while every part is killed in turn, then the audit
 	@go test ./cmd/waitroom -run TestChaosBooksBalance -count=1 -timeout 30m -v -chaos-buyers 20000 -chaos-seats 5000 -chaos-turns 3
 
+.PHONY: gate-10k
+gate-10k: servers ## 10,000 visitors of a site behind a real nginx, of whom 2,000 may come in
+	@go test ./cmd/waitroom -run TestNobodyPassesNginxWhoShouldWait -count=1 -timeout 10m -v -gate-visitors 10000 | grep -v '^{'
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s), two at a time
 	@go list ./... | while read -r pkg; do go test -list '^Fuzz' "$$pkg" | sed -n "s|^Fuzz.*|$$pkg &|p"; done \

@@ -13,35 +13,45 @@ import (
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
-// A token is used once, whoever races for it, and a repeated call is the same use.
+// 200 tokens, each spent 20 times at once on two nodes: one use each, and a repeated
+// call is the same use. The embedded store, which is slower, gets fewer.
 func TestUsedOnce(t *testing.T) {
 	t.Parallel()
 	for name, start := range redistest.Stores() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := testLine(t, start(t))
+			tokens := map[string]int{"redis": 200, "miniredis": 10}[name]
+			const times = 20
+			rdb := start(t)
+			l := testLine(t, rdb)
+			nodes := []*Line{l, testLineAs(t, rdb, l.cfg.Prefix)}
 			open(t, l, nil)
-			joinN(t, l, 20)
-			for _, g := range promote(t, l, 20).Grants[:5] {
-				var won atomic.Int64
-				var racers errgroup.Group
-				for i := range 20 {
-					racers.Go(func() error {
-						err := l.Use(t.Context(), "e", g.JTI, fmt.Sprint("call ", i))
-						if err == nil {
-							won.Store(int64(i))
-							return nil
-						}
-						if errors.Is(err, ErrUsed) {
-							return nil
-						}
-						return err
-					})
-				}
-				require.NoError(t, racers.Wait())
-				require.NoError(t, l.Use(t.Context(), "e", g.JTI, fmt.Sprint("call ", won.Load())), "the same call again")
-				require.ErrorIs(t, l.Use(t.Context(), "e", g.JTI, "another"), ErrUsed)
+			grants := grantsFor(t, l, tokens)
+			won := make([]atomic.Int64, tokens) // the call that used the token, from 1
+			var uses atomic.Int64
+			var racers errgroup.Group
+			racers.SetLimit(64)
+			for i := range tokens * times {
+				token, call := i/times, i%times+1
+				racers.Go(func() error {
+					err := nodes[call%2].Use(t.Context(), "e", grants[token].JTI, fmt.Sprint("call ", call))
+					if err == nil {
+						uses.Add(1)
+						won[token].Store(int64(call))
+					}
+					if errors.Is(err, ErrUsed) {
+						return nil
+					}
+					return err
+				})
 			}
+			require.NoError(t, racers.Wait())
+			require.EqualValues(t, tokens, uses.Load())
+			for token := range won {
+				require.Positive(t, won[token].Load(), "token %d", token)
+			}
+			require.NoError(t, l.Use(t.Context(), "e", grants[0].JTI, fmt.Sprint("call ", won[0].Load())), "the same call again")
+			require.ErrorIs(t, nodes[1].Use(t.Context(), "e", grants[0].JTI, "another"), ErrUsed)
 		})
 	}
 }

@@ -25,8 +25,9 @@ func (s *Server) gate(c echo.Context) error {
 	pass, grant, err := s.inside(c, id, s.deps.View)
 	if err != nil {
 		verdict := &gateError{err}
-		if c.QueryParam("redirect") == "1" && problemOf(verdict).Status == http.StatusUnauthorized {
-			return c.Redirect(http.StatusFound, s.waitingPage(id, c.Request().Header))
+		redirect := c.QueryParam("redirect") == "1" || c.Request().Header.Get(headerRedirect) == "1"
+		if redirect && problemOf(verdict).Status == http.StatusUnauthorized {
+			return c.Redirect(http.StatusFound, s.waitingPage(id, c.Request(), askedFor(c)))
 		}
 		return verdict
 	}
@@ -37,8 +38,18 @@ func (s *Server) gate(c echo.Context) error {
 		s.metrics.unchecked.Inc()
 		h.Set(headerUnchecked, "1")
 	}
+	if c.Request().Header.Get(headerOK) == "200" {
+		return c.NoContent(http.StatusOK)
+	}
 	return noContent(c)
 }
+
+// What a proxy that cannot change the address asks with, such as Envoy: headerRedirect
+// is redirect=1, and headerOK wants a 200 instead of a 204, which it takes for a refusal.
+const (
+	headerRedirect = "X-Waitroom-Redirect"
+	headerOK       = "X-Waitroom-OK"
+)
 
 // headerUnchecked tells the site of a pass that nobody could check: the store is away,
 // and the event's fail is open.
@@ -48,17 +59,32 @@ const headerUnchecked = "X-Waitroom-Unchecked"
 // back to where its host is allowed. Who comes without a token straight from the
 // waiting page was just given one: their browser keeps no cookie of the site, and
 // the page says so instead of sending them round again.
-func (s *Server) waitingPage(id waitroom.EventID, h http.Header) string {
+func (s *Server) waitingPage(id waitroom.EventID, r *http.Request, asked string) string {
 	query := url.Values{}
-	if back, ok := s.rules.returnAddress(originalAddress(h)); ok {
+	if back, ok := s.rules.returnAddress(asked); ok {
 		query.Set("return_to", back)
 	}
-	if from, err := url.Parse(h.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == s.rules.origins[0] {
+	if from, err := url.Parse(r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == s.rules.origins[0] {
 		query.Set("cookies", "blocked")
 	}
 	address := s.cfg.PublicURL + "/e/" + string(id)
 	if len(query) > 0 {
 		address += "?" + query.Encode()
+	}
+	return address
+}
+
+// askedFor is what the browser wanted: what the proxy says, or, of one that hands the
+// visitor's own host and path on, what stands below the gate's address.
+func askedFor(c echo.Context) string {
+	r := c.Request()
+	if said := originalAddress(r.Header); said != "" || r.Header.Get(headerRedirect) == "" {
+		return said
+	}
+	_, below, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), gatePrefix), "/")
+	address := cmp.Or(r.Header.Get("X-Forwarded-Proto"), "https") + "://" + r.Host + "/" + below
+	if r.URL.RawQuery != "" {
+		address += "?" + r.URL.RawQuery
 	}
 	return address
 }

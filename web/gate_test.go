@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 
@@ -149,4 +150,33 @@ func TestCheckTellsWhoPassesNoLonger(t *testing.T) {
 	w := r.do(t, loading.by("POST").at("/v1/events/demo/sessions/check").saying(`{"jtis":["a","b","c","d","e"]}`))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"refused":{"b":"token_revoked","c":"token_expired","d":"unavailable","e":"token_expired"}}`, w.Body.String())
+}
+
+// A proxy that can neither change the address nor take a 204, as Envoy: it hands the
+// visitor's host and path on, and asks by headers.
+func TestGateAnswersAsEnvoyAsks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	envoy := passing.at("/v1/gate/demo/cart/1%20a?a=1&b=2").with("X-Waitroom-OK", "200", "X-Waitroom-Redirect", "1", "X-Forwarded-Proto", "http")
+	w := r.do(t, envoy)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, ann, w.Header().Get("X-Waitroom-User"))
+	stranger := envoy.with("X-Entry-Token", "")
+	for host, back := range map[string]string{
+		"shop.example": "?return_to=" + url.QueryEscape("http://shop.example/cart/1%20a?a=1&b=2"),
+		"evil.example": "",
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+stranger.path, http.NoBody)
+		for name, value := range stranger.headers {
+			if value != "" {
+				req.Header.Set(name, value)
+			}
+		}
+		w := httptest.NewRecorder()
+		r.Handler().ServeHTTP(w, req)
+		require.Equal(t, http.StatusFound, w.Code)
+		require.Equal(t, testPublicURL+"/e/demo"+back, w.Header().Get("Location"))
+	}
+	r.line.enter = func(waitroom.Pass) (waitroom.Grant, error) { return waitroom.Grant{}, waitroom.ErrRevoked }
+	require.Equal(t, http.StatusForbidden, r.do(t, envoy).Code)
 }

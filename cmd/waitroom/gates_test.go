@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
@@ -224,5 +226,47 @@ func TestGateFaults(t *testing.T) {
 		require.Equal(t, exitUsage, status, stderr)
 		require.Contains(t, stderr, want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+	}
+}
+
+// Traefik and Envoy are not to be had here: their examples are read, and say what to
+// change; how Envoy asks is tested in package web.
+func TestExamplesThatNobodyStarts(t *testing.T) {
+	t.Parallel()
+	for name, must := range map[string][]string{
+		"traefik.yml": {"http.middlewares.waitroom.forwardAuth.address=http://127.0.0.1:8080/v1/gate/demo?redirect=1", "http.routers.site.middlewares.0=waitroom"},
+		"envoy.yaml": {
+			"failure_mode_allow=false", "path_prefix=/v1/gate/demo", "headers_to_add.0.key=x-waitroom-ok", "headers_to_add.0.value=200",
+			"normalize_path=true", "request_mutations.0.remove=x-waitroom-user",
+		},
+	} {
+		raw, err := os.ReadFile(filepath.Join("../../deploy/gate", name))
+		require.NoError(t, err)
+		var doc any
+		require.NoError(t, yaml.Unmarshal(raw, &doc), name)
+		var leaves []string
+		var walk func(path string, v any)
+		walk = func(path string, v any) {
+			switch v := v.(type) {
+			case map[string]any:
+				for key, child := range v {
+					walk(path+"."+key, child)
+				}
+			case []any:
+				for i, child := range v {
+					walk(path+"."+strconv.Itoa(i), child)
+				}
+			default:
+				leaves = append(leaves, path+"="+fmt.Sprint(v))
+			}
+		}
+		walk("", doc)
+		all := strings.Join(leaves, "\n") + "\n"
+		for _, line := range must {
+			require.Contains(t, all, "."+line+"\n", name)
+		}
+		for _, change := range []string{"127.0.0.1:3000", "127.0.0.1:8080", "demo"} {
+			require.Contains(t, string(raw), change, "%s says what to change", name)
+		}
 	}
 }
