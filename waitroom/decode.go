@@ -66,7 +66,7 @@ func decodeOver(s Settings, doc []byte) (Settings, State, error) {
 	if raw, ok := fields["state"]; ok {
 		delete(fields, "state")
 		d.value("state", raw, reflect.ValueOf(&state).Elem())
-		if state != "" && !slices.Contains(states, state) {
+		if !slices.Contains(states, state) {
 			d.fault("state", "must be one of %s", list(states))
 		}
 	}

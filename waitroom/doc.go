@@ -187,7 +187,8 @@
 //  12. In mode buffered a person has one request in the queue, in the order of
 //     arrival, and hears one number whenever they ask.
 //  13. Where the order is drawn, whoever joined before the opening stands as the
-//     published draw says, and everybody else behind; nobody comes in before it.
+//     published draw says, and everybody else behind; nobody comes in before it. A store
+//     that ends with its process takes no draw with it that was kept (KeepDraw).
 //  14. When the last piece is paid, an event whose on_sold_out is close closes, in the
 //     same script that hears of it; any other keeps its line for what comes back.
 //     Every node is told of both, and when something has come back.

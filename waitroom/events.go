@@ -28,40 +28,8 @@ type AuditRecord struct {
 // event without opens_at is open then. Errors: ErrExists, *InvalidError,
 // ErrUnavailable.
 func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (Event, error) {
-	s = s.Defaults()
-	if err := s.Validate(); err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
-	}
-	if state != "" && !slices.Contains(states, state) {
-		return Event{}, &InvalidError{Fields: []FieldError{{Field: "state", Detail: "must be one of " + list(states)}}}
-	}
-	if err := s.lobbyFault(state); err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
-	}
-	doc, err := json.Marshal(s)
+	s, err := l.create(ctx, s, state, by)
 	if err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
-	}
-	// Listed first: an id without an event is skipped, an event without an id is lost.
-	if err := l.list(ctx, s.ID); err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
-	}
-	if err := l.listArchive(ctx, s); err != nil {
-		return Event{}, err
-	}
-	args := append([]any{newID(), by, string(state), string(doc)}, scriptFields(s)...)
-	r, err := l.call(ctx, scriptCreate, s.ID, nil, args...)
-	if err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
-	}
-	if r.outcome == outcomeExists {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, ErrExists)
-	}
-	// Listed once more: a Delete of an event of the same id may have taken it off.
-	if err := l.list(ctx, s.ID); err != nil {
-		return Event{}, fmt.Errorf("create %s: %w", s.ID, err)
-	}
-	if err := l.listArchive(ctx, s); err != nil { // once more: one of the same id may just have been folded
 		return Event{}, err
 	}
 	if s.Order == OrderDraw {
@@ -70,6 +38,47 @@ func (l *Line) Create(ctx context.Context, s Settings, state State, by string) (
 		}
 	}
 	return l.Event(ctx, s.ID)
+}
+
+// create is Create without the draw's commitment.
+func (l *Line) create(ctx context.Context, s Settings, state State, by string) (Settings, error) {
+	s = s.Defaults()
+	if err := s.Validate(); err != nil {
+		return s, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	if state != "" && !slices.Contains(states, state) {
+		return s, &InvalidError{Fields: []FieldError{{Field: "state", Detail: "must be one of " + list(states)}}}
+	}
+	if err := s.lobbyFault(state); err != nil {
+		return s, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	doc, err := json.Marshal(s)
+	if err != nil {
+		return s, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	// Listed first: an id without an event is skipped, an event without an id is lost.
+	if err := l.list(ctx, s.ID); err != nil {
+		return s, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	if err := l.listArchive(ctx, s); err != nil {
+		return s, err
+	}
+	args := append([]any{newID(), by, string(state), string(doc)}, scriptFields(s)...)
+	r, err := l.call(ctx, scriptCreate, s.ID, nil, args...)
+	if err != nil {
+		return s, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	if r.outcome == outcomeExists {
+		return s, fmt.Errorf("create %s: %w", s.ID, ErrExists)
+	}
+	// Listed once more: a Delete of an event of the same id may have taken it off.
+	if err := l.list(ctx, s.ID); err != nil {
+		return s, fmt.Errorf("create %s: %w", s.ID, err)
+	}
+	if err := l.listArchive(ctx, s); err != nil { // once more: one of the same id may just have been folded
+		return s, err
+	}
+	return s, nil
 }
 
 // patchTries bounds how often a patch is made again on settings that changed

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -9,11 +10,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/waitroom/draw"
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
@@ -140,4 +144,57 @@ func TestDrawProvesItself(t *testing.T) {
 	code, _, errs = runCommand(t, nil, "verify", "--draw", "--bundle", path)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs, "stands there, whose place is")
+}
+
+// An embedded store ends with its process; the draw that it published does not: after a
+// crash it is the same, and whoever comes back stands where it put them.
+func TestDrawSurvivesAnEmbeddedRestart(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	s := startInstance(t, "--data", data)
+	s.create("gala", facts{"order": "draw", "state": "lobby"})
+	s.create("later", facts{"order": "draw", "state": "lobby"})
+	var people []*person
+	for range 12 {
+		people = append(people, join(t, s, "gala"))
+	}
+	early := join(t, s, "later")
+	s.patch("gala", facts{"state": "open", "rate_per_s": 0})
+	until(t, 30*time.Second, "drawn and open", func() bool { return s.public("gala")["state"] == "open" })
+	until(t, 30*time.Second, "kept", func() bool {
+		kept, err := readKept(filepath.Join(data, "events.json"))
+		return err == nil && slices.ContainsFunc(kept, func(k keptEvent) bool {
+			return k.State == waitroom.Open && k.Draw.Listed() && k.Draw.Published.Seed != nil
+		}) &&
+			slices.ContainsFunc(kept, func(k keptEvent) bool { return k.Settings.ID == "later" && k.Draw != nil })
+	})
+	published := func() (bundle, commitment any) {
+		_, _, raw := request{method: http.MethodGet, path: "/v1/events/gala/draw"}.send(t, s)
+		return string(raw), s.public("later")["draw"].(map[string]any)["commitment"]
+	}
+	bundle, commitment := published()
+	place := make(map[string]float64)
+	for _, p := range people {
+		place[p.entry], _ = p.me(s)["position"].(float64)
+	}
+	s.signal(syscall.SIGKILL)
+	<-s.done
+	s = startInstance(t, "--data", data)
+	until(t, 30*time.Second, "open again", func() bool { return s.public("gala")["state"] == "open" })
+	again, committed := published()
+	require.Equal(t, bundle, again)
+	require.Equal(t, commitment, committed)
+	for i := range people { // the last first
+		require.Equal(t, "waiting", people[len(people)-1-i].me(s)["state"])
+	}
+	require.Equal(t, "lobby", early.me(s)["state"])
+	s.patch("gala", facts{"rate_per_s": 20})
+	slices.SortFunc(people, func(a, b *person) int { return cmp.Compare(place[a.entry], place[b.entry]) })
+	last := ""
+	for _, p := range people { // positions only shrink, so what they show now says less than this
+		var at string
+		until(t, 20*time.Second, "let in", func() bool { at, _ = p.me(s)["admitted_at"].(string); return at != "" })
+		require.LessOrEqual(t, last, at, "by the places of the draw")
+		last = at
+	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
@@ -21,6 +23,8 @@ type keptEvent struct {
 	Settings waitroom.Settings `json:"settings"`
 	State    waitroom.State    `json:"state"`
 	Reason   string            `json:"reason"`
+	// Draw is what there is of the event's draw; a secret until its seed is published.
+	Draw *waitroom.KeptDraw `json:"draw,omitempty"`
 }
 
 // keptPath is where the events of the embedded store are kept; empty with --redis,
@@ -49,11 +53,7 @@ func readKept(path string) ([]keptEvent, error) {
 }
 
 // writeKept replaces the file as a whole, so that a crash leaves the old or the new one.
-func writeKept(path string, events []waitroom.Event) error {
-	kept := make([]keptEvent, len(events))
-	for i, ev := range events {
-		kept[i] = keptEvent{Settings: ev.Settings, State: ev.State, Reason: ev.Reason}
-	}
+func writeKept(path string, kept []keptEvent) error {
 	slices.SortFunc(kept, func(a, b keptEvent) int { return strings.Compare(string(a.Settings.ID), string(b.Settings.ID)) })
 	text, err := json.MarshalIndent(kept, "", "  ")
 	if err != nil {
@@ -93,7 +93,69 @@ func (p *planter) plantKept(ctx context.Context) error {
 	}
 	var faults []error
 	for _, k := range kept {
-		faults = append(faults, p.create(ctx, k.Settings, k.again(time.Now())))
+		state := k.again(time.Now())
+		if k.Draw != nil {
+			faults = append(faults, p.createDrawn(ctx, k, state))
+			continue
+		}
+		faults = append(faults, p.create(ctx, k.Settings, state))
 	}
 	return errors.Join(faults...)
+}
+
+// comeBack is how long a lobby stays open after a start at which it was due to close:
+// its people come back to it by their receipts, and whoever is not there when the list
+// is made is not in the draw.
+const comeBack = time.Minute
+
+// createDrawn makes an event with its draw. Once the list is published the draw is what
+// it was; before, the lobby goes on, and closes no sooner than its people can be back.
+func (p *planter) createDrawn(ctx context.Context, k keptEvent, state waitroom.State) error {
+	if err := p.supply(ctx, k.Settings); err != nil {
+		return err
+	}
+	now := time.Now()
+	if k.Reason == bySchedule && k.Settings.ClosesAt != nil && !k.Settings.ClosesAt.After(now) {
+		state = waitroom.Closed
+	}
+	soon := now.Add(comeBack)
+	due := state != waitroom.Scheduled && state != waitroom.Paused && state != waitroom.Draining && state != waitroom.Closed
+	if !k.Draw.Listed() && due && (k.Draw.Closing() || k.Settings.OpensAt != nil && k.Settings.OpensAt.Before(soon)) {
+		p.s.log.Warn("the lobby stays open a moment more, so that those who were in it come back",
+			zap.String("event", string(k.Settings.ID)), zap.Time("opens_at", soon))
+		k.Settings.OpensAt, state = &soon, waitroom.Lobby
+	}
+	begin := waitroom.Lobby
+	if state == "" || state == waitroom.Scheduled {
+		begin = state
+	}
+	if _, err := p.s.line.Recreate(ctx, k.Settings, begin, *k.Draw, plantedBy); err != nil {
+		if errors.Is(err, waitroom.ErrExists) {
+			return nil
+		}
+		return fmt.Errorf("event %s: %w", k.Settings.ID, err)
+	}
+	if state == "" || state == waitroom.Scheduled || state == waitroom.Lobby || state == waitroom.Open { // the end of the draw opens it
+		return nil
+	}
+	if _, err := p.s.line.Patch(ctx, k.Settings.ID, []byte(`{"state":"`+string(state)+`"}`), plantedBy); err != nil {
+		return fmt.Errorf("event %s: %w", k.Settings.ID, err)
+	}
+	return nil
+}
+
+// keep writes down what the embedded store has.
+func (p *planter) keep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
+	defer cancel()
+	events := p.ears.living()
+	kept := make([]keptEvent, len(events))
+	for i, ev := range events {
+		drawn, err := p.s.line.KeepDraw(ctx, ev)
+		if err != nil && !errors.Is(err, waitroom.ErrNoEvent) { // deleted meanwhile, of which we shall hear
+			return err
+		}
+		kept[i] = keptEvent{Settings: ev.Settings, State: ev.State, Reason: ev.Reason, Draw: drawn}
+	}
+	return writeKept(p.kept, kept)
 }

@@ -96,7 +96,28 @@ func (p *planter) create(ctx context.Context, settings waitroom.Settings, state 
 	if ev, err := p.s.line.Event(ctx, settings.ID); err == nil {
 		settings = ev.Settings // it is there, and may have been changed since it was planned
 	}
-	// What is sold comes first: an event that is open has its seats.
+	if err := p.supply(ctx, settings); err != nil {
+		return err
+	}
+	// A drawn event begins in its lobby, whatever became of it since: its draw is lost
+	// with the store.
+	then := waitroom.State("")
+	if settings.Order == waitroom.OrderDraw && settings.LobbyOpensAt == nil && state != "" && state != waitroom.Scheduled {
+		state, then = waitroom.Lobby, state
+	}
+	_, err := p.s.line.Create(ctx, settings, state, plantedBy)
+	if err == nil && then != "" && then != waitroom.Lobby {
+		_, err = p.s.line.Patch(ctx, settings.ID, []byte(`{"state":"`+string(then)+`"}`), plantedBy)
+	}
+	if err != nil && !errors.Is(err, waitroom.ErrExists) {
+		return fmt.Errorf("event %s: %w", settings.ID, err)
+	}
+	return nil
+}
+
+// supply puts what an event sells into the database, before there is the event: one
+// that is open has its seats.
+func (p *planter) supply(ctx context.Context, settings waitroom.Settings) error {
 	catalogue, sells, err := web.Catalogue(settings)
 	if err != nil {
 		return fmt.Errorf("event %s: %w", settings.ID, err)
@@ -105,19 +126,6 @@ func (p *planter) create(ctx context.Context, settings waitroom.Settings, state 
 		if err := p.s.store.Put(ctx, string(settings.ID), catalogue); err != nil {
 			return fmt.Errorf("seats of event %s: %w", settings.ID, err)
 		}
-	}
-	// A drawn event begins in its lobby, whatever became of it since: its draw is lost
-	// with the store.
-	then := waitroom.State("")
-	if settings.Order == waitroom.OrderDraw && settings.LobbyOpensAt == nil && state != "" && state != waitroom.Scheduled {
-		state, then = waitroom.Lobby, state
-	}
-	_, err = p.s.line.Create(ctx, settings, state, plantedBy)
-	if err == nil && then != "" && then != waitroom.Lobby {
-		_, err = p.s.line.Patch(ctx, settings.ID, []byte(`{"state":"`+string(then)+`"}`), plantedBy)
-	}
-	if err != nil && !errors.Is(err, waitroom.ErrExists) {
-		return fmt.Errorf("event %s: %w", settings.ID, err)
 	}
 	return nil
 }
@@ -137,7 +145,7 @@ func (p *planter) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-p.ears.changed:
 			if p.kept != "" {
-				if err := writeKept(p.kept, p.ears.living()); err != nil {
+				if err := p.keep(ctx); err != nil {
 					p.s.log.Error("events not kept for the next start", zap.Error(err))
 				}
 			}

@@ -201,7 +201,7 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups', 'lanes')
+    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups', 'lanes', 'redrawn')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seqs = {[0] = tonumber(m[3])}, version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
@@ -210,6 +210,7 @@ local function load()
     mode = m[15] or 'queue', -- an event that was stored before has none
     groups = m[17] and m[17] ~= '' and m[17], -- as groups.go writes them; false for an event without
     drawn = m[16], -- undrawn, listing, waiting, placing, done; false where the order is another
+    redrawn = tonumber(m[19]), -- the lobby's last sequence, where the store has lost the event and its draw was put back
   }
   E.now = tonumber(m[14] or clock() + tonumber(m[9] or '0'))
   F = {}
@@ -405,6 +406,9 @@ local function known(entry, receipt, mobile, subject)
   if ended then
     local at = tonumber(string.match(ended, ' (%d+)$'))
     if receipt <= at then return 'e ' .. ended end
+  end
+  if E.redrawn and receipt <= E.redrawn then -- was in a lobby whose draw is known
+    receipt = tonumber(call('HGET', META, 'place:' .. entry) or receipt)
   end
   local lane = lane_of(receipt)
   if receipt - lane * SPAN <= E.dead or not E.seqs[lane] or E.state == 'closed' or E.mode ~= 'queue' then return '-' end

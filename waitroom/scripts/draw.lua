@@ -9,6 +9,11 @@
 --   "reveal": 4 draw (JSON)
 --   "place": 4 how many are placed already  5… entry, place (from 0) of the next
 --   "open": nothing more
+--   Of an event that was made again, its draw with it, before anybody draws:
+--   "look": nothing more, and nothing is done
+--   "relist": 4… entries, behind those that are in the list
+--   "restore": 4 seed  5 draw (JSON)  6 sequence below the places  7 moment of the lobby's
+--     close (ms)  8 how many are in the list  9 phase  10 "1": it has been open before
 -- Reply: {"ok", phase, sequence below the places, moment of the lobby's close (ms), how
 --   many are placed, draw (JSON), seed}; {"busy"} another node is at it; {"stale"} the
 --   draw is elsewhere by now; {"no_event"}
@@ -31,6 +36,20 @@ end
 
 if step == 'commit' then
   if E.drawn == 'undrawn' and call('HSETNX', META, 'seed', ARGV[4]) == 1 then publish(E.drawn, ARGV[5]) end
+  return answer('ok')
+end
+
+if step == 'look' then return answer('ok') end
+if step == 'relist' or step == 'restore' then
+  if E.drawn ~= 'undrawn' or call('HEXISTS', META, 'seed') == 1 then return answer('stale') end
+  if step == 'relist' then
+    many('RPUSH', KEYS[15], {unpack(ARGV, 4)})
+  elseif call('LLEN', KEYS[15]) ~= tonumber(ARGV[8]) then
+    return answer('stale')
+  else
+    call('HSET', META, 'seed', ARGV[4], 'draw_base', ARGV[6], 'redrawn', ARGV[6], 'draw_closed', ARGV[7], 'draw_placed', 0, 'opened', ARGV[10])
+    publish(ARGV[9], ARGV[5])
+  end
   return answer('ok')
 end
 
@@ -65,6 +84,8 @@ elseif step == 'place' then
     if seq and tonumber(seq) <= base then
       moved[n + 1], moved[n + 2] = int(base + 1 + tonumber(ARGV[i + 1])), entry
       n = n + 2
+    elseif E.redrawn and not seq then -- may come back with a receipt of the lobby: see known
+      call('HSET', META, 'place:' .. entry, int(base + 1 + tonumber(ARGV[i + 1])))
     end
   end
   many('ZADD', LINE, moved)
@@ -72,7 +93,11 @@ elseif step == 'place' then
 elseif step == 'open' then
   if tonumber(call('HGET', META, 'draw_placed') or '0') ~= call('LLEN', KEYS[15]) then return answer('stale') end
   -- The places are sequences of a new epoch: every node reads the line anew.
-  E.base = tonumber(call('HGET', META, 'draw_base'))
+  if E.redrawn then -- and of an old one, where others have joined meanwhile
+    epoch(E.seqs[0])
+  else
+    E.base = tonumber(call('HGET', META, 'draw_base'))
+  end
   E.drawn = 'done'
   call('HSET', META, 'base', int(E.base), 'draw_phase', E.drawn)
   call('HDEL', META, LEASE_OF, 'draw_until')

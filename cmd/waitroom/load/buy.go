@@ -148,7 +148,7 @@ func (u *user) reserved(a answer) (*purchase, bool) {
 		u.enter()
 	}
 	u.fact.Purchases = append(u.fact.Purchases, purchase{
-		ID: r.ID, Seats: r.Seats, Quantity: max(len(r.Seats), 1), Answered: u.clock.now(), State: r.Status,
+		ID: r.ID, Seats: r.Seats, Places: u.shop.shared(r.Seats), Quantity: max(len(r.Seats), 1), Answered: u.clock.now(), State: r.Status,
 		Until: r.ExpiresAt.Sub(u.spec.Start).Microseconds(),
 	})
 	if len(r.Seats) == 0 {

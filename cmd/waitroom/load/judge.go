@@ -246,9 +246,11 @@ type owned struct {
 	from, until int64
 }
 
-// judgeSeats: at no moment do two people surely have one seat.
+// judgeSeats: at no moment do two people surely have one seat, or more people an item
+// than it has places.
 func judgeSeats(t *tally, facts []fact) {
 	var all []owned
+	shared := make(map[string]*sharedItem)
 	for _, f := range facts {
 		for _, p := range f.Purchases {
 			until := p.Until - holdSlack
@@ -256,6 +258,13 @@ func judgeSeats(t *tally, facts []fact) {
 				until = math.MaxInt64
 			}
 			for _, seat := range p.Seats {
+				if places, ok := p.Places[seat]; ok {
+					if shared[seat] == nil {
+						shared[seat] = &sharedItem{places: places}
+					}
+					shared[seat].had(p.Answered+clockSlack, until)
+					continue
+				}
 				all = append(all, owned{seat: seat, user: f.User, from: p.Answered, until: until})
 			}
 		}
@@ -263,6 +272,10 @@ func judgeSeats(t *tally, facts []fact) {
 	slices.SortFunc(all, func(a, b owned) int {
 		return cmp.Or(cmp.Compare(a.seat, b.seat), cmp.Compare(a.from, b.from))
 	})
+	for id, item := range shared {
+		most := item.most()
+		t.check(promiseSeat, most <= item.places, "%d people have a place of %s at once, of which there are %d", most, id, item.places)
+	}
 	var last owned // of this seat, the one that is surely owned longest
 	for _, o := range all {
 		both := last.seat == o.seat && o.from+clockSlack < last.until && o.from < o.until
@@ -271,6 +284,32 @@ func judgeSeats(t *tally, facts []fact) {
 			last = o
 		}
 	}
+}
+
+// sharedItem is what many may have a place of, and when its places were surely had.
+type sharedItem struct {
+	places int64
+	turns  []turning
+}
+
+// turning is a moment at which the places that are had become more, or fewer.
+type turning struct{ at, by int64 }
+
+func (s *sharedItem) had(from, until int64) {
+	if from < until {
+		s.turns = append(s.turns, turning{from, 1}, turning{until, -1})
+	}
+}
+
+// most is how many places were surely had at once.
+func (s *sharedItem) most() int64 {
+	slices.SortFunc(s.turns, func(a, b turning) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	var now, most int64
+	for _, turn := range s.turns {
+		now += turn.by
+		most = max(most, now)
+	}
+	return most
 }
 
 // judgeShares: nobody has more than per_user.

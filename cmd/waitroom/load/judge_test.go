@@ -124,6 +124,14 @@ func TestJudgeSeats(t *testing.T) {
 		v := judged(t, promiseSeat, c.facts, limits{perUser: 1})
 		require.Equal(t, c.broken, v.Broken, "%s: %v", c.name, v.Examples)
 	}
+	slot := func(user int, answered, until int64) fact {
+		f := has(user, answered, until)
+		f.Purchases[0].Places = map[string]int64{"A-1": 2}
+		return f
+	}
+	require.Zero(t, judged(t, promiseSeat, []fact{slot(1, 1*s, 0), slot(2, 9*s, 0)}, limits{perUser: 1}).Broken, "a slot for two")
+	require.Zero(t, judged(t, promiseSeat, []fact{slot(1, 1*s, 0), slot(2, 9*s, 12*s), slot(3, 20*s, 0)}, limits{perUser: 1}).Broken, "a hold ended")
+	require.Equal(t, int64(1), judged(t, promiseSeat, []fact{slot(1, 1*s, 0), slot(2, 9*s, 0), slot(3, 8*s, 0)}, limits{perUser: 1}).Broken)
 	two := has(1, 1, 0)
 	two.Purchases[0].Quantity = 3
 	require.Equal(t, int64(1), judged(t, promiseSeat, []fact{two}, limits{perUser: 2}).Broken)

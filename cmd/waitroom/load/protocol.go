@@ -113,7 +113,9 @@ type purchase struct {
 	ID       string   `json:"id"`
 	Seats    []string `json:"s,omitempty"`
 	Quantity int      `json:"q"`
-	Answered int64    `json:"a"`
+	// Places are those of the items among Seats, which more than one may have.
+	Places   map[string]int64 `json:"pl,omitempty"`
+	Answered int64            `json:"a"`
 	// Until is the earliest moment at which the seats may have gone back: it is
 	// certain that they were this user's from Answered to here. Zero: sold for good.
 	Until int64  `json:"u,omitempty"`

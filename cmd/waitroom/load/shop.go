@@ -15,6 +15,8 @@ type shop struct {
 	left  int64     // guarded by mu: of a stock
 	seats bool      // guarded by mu: there is a map of seats
 	read  time.Time // guarded by mu: when the map was read last
+	// places are how many one item has, such as a slot or a course; guarded by mu.
+	places map[string]int64
 }
 
 // reread is how old a reading may be for the next user: nobody looks at seats for a
@@ -63,12 +65,29 @@ func (s *shop) learn(a answer) error {
 			}
 		}
 	}
-	s.left = 0
+	s.left, s.places = 0, make(map[string]int64, len(m.Items))
 	for _, item := range m.Items {
 		s.left += item.Free
+		s.places[item.ID] = item.Total
 	}
 	s.etag, s.free, s.seats = tag, free, len(m.Sections) > 0
 	return nil
+}
+
+// shared are those of the ids that are items, with the places of each.
+func (s *shop) shared(ids []string) map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var places map[string]int64
+	for _, id := range ids {
+		if n, ok := s.places[id]; ok {
+			if places == nil {
+				places = make(map[string]int64, len(ids))
+			}
+			places[id] = n
+		}
+	}
+	return places
 }
 
 // pick chooses n free seats side by side in the list; nil: none are known. left says
