@@ -48,6 +48,7 @@ func (r *run) decide(ctx context.Context, ev waitroom.Event, lane int) Standing 
 		Burst:    ev.Burst > 0 && r.opened > 0 && time.Duration(r.tick-r.opened)*r.cfg.Tick < time.Second,
 		Expected: load.expected, Known: load.known, Usage: load.usage, Wanted: load.wanted,
 		Asked: p.asked, Given: p.given, Show: p.turns.Show(ev.Entered, ev.Unclaimed),
+		Peers: r.shares.mean(ev.ID, ev.Lane),
 	}, LimitsOf(ev.Settings, r.cfg.Tick), p.state)
 	p.state, p.unserved = state, 0
 	s := Standing{
@@ -58,6 +59,7 @@ func (r *run) decide(ctx context.Context, ev waitroom.Event, lane int) Standing 
 	if ev.Lane == "" && ev.Starts.On() && !ev.PassThrough {
 		r.begins(ev, load, &s)
 	}
+	r.shares.note(ev, d, s.PassThrough)
 	if s.PassThrough || d.N > 0 && ev.Waiting > 0 { // who joined since the last look passes too
 		s = r.call(ctx, s, lane)
 	}

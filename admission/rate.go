@@ -65,6 +65,11 @@ type Signals struct {
 	Wanted float64
 	// Asked and Given are the tick before: how many it allowed, and how many were let in.
 	Asked, Given int
+	// Peers is the mean rate of all events, this one among them, that load the same site,
+	// go by law target, and have people for whom they find no room: the rates move
+	// towards it, so that what the site can bear is shared evenly whoever opened first.
+	// 0: there are no others.
+	Peers float64
 	// Show is the share of turns that are used, by this event's own claims; 0: not
 	// known, and all are.
 	Show float64

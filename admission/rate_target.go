@@ -49,6 +49,9 @@ const (
 	swing = 60
 	// forgotten is after how many seconds of unknown load the bound is learnt anew.
 	forgotten = 60
+	// sharing is the pace, parts of the way a second, at which events that load the same
+	// site come to let in as many each.
+	sharing = 1.0 / 240
 	// leastShow is the least share of turns that are used that is reckoned with.
 	leastShow = 0.2
 )
@@ -101,6 +104,9 @@ func (s targetState) next(sig Signals, usage, dt float64, lim Limits) (float64, 
 	if sig.Open && dt > 0 {
 		s = s.note(float64(sig.Asked), float64(sig.Given), dt)
 		s = s.follow(usage, lim.Target, own, dt)
+		if sig.Peers > 0 {
+			s.bound += (sig.Peers*s.show - s.bound) * sharing * dt
+		}
 	}
 	s.bound = min(max(s.bound, floor), own)
 	if s.back > 0 {

@@ -30,6 +30,7 @@ type tenure struct {
 	runs    map[waitroom.EventID]*run     // refresh alone touches it
 	heard   map[waitroom.EventID]Standing // what the leader before had decided, if it is fresh
 	away    bool                          // the last refresh failed
+	shares  shares
 }
 
 // run is one event in one term.

@@ -15,6 +15,7 @@ type view struct {
 	asked, given float64 // people, the tick before
 	entered      float64 // people inside who have come
 	promised     float64 // people inside who have not, yet or ever
+	peers        float64 // mean rate of the laws that share the site; 0: alone
 }
 
 // law is a rate from what is seen, tick after tick.
@@ -50,7 +51,7 @@ func (c *chosen) rate(v view) float64 {
 	d, st := admission.Decide(
 		admission.Signals{
 			Tick: c.tick, Open: v.open, Expected: true, Known: true, Usage: v.usage,
-			Asked: int(math.Round(v.asked * grain)), Given: int(math.Round(v.given * grain)),
+			Asked: int(math.Round(v.asked * grain)), Given: int(math.Round(v.given * grain)), Peers: v.peers,
 		},
 		admission.Limits{
 			Tick: admission.DefaultTick, RatePerS: v.own, FloorPerS: v.floor, Law: "target", Target: v.target,
