@@ -259,9 +259,19 @@ func (b *chaosBuyer) key(what string) map[string]string {
 	return map[string]string{"Idempotency-Key": fmt.Sprint(what, b.keys)}
 }
 
-// pause waits a moment; true when the sale is over.
+// chaosCalls is how many calls a second the whole crowd makes at most while it waits,
+// as Retry-After would have it: 20,000 who ask each second are a crowd that two cores
+// cannot even generate.
+const chaosCalls = 500
+
+// pause waits for a turn, a seat or an outcome; true when the sale is over.
 func (b *chaosBuyer) pause() bool {
-	wait := time.NewTimer(time.Second/2 + rand.N(time.Second))
+	return b.rest(max(time.Second, time.Duration(*chaosBuyers)*time.Second/chaosCalls))
+}
+
+// rest waits for about so long; true when the sale is over.
+func (b *chaosBuyer) rest(about time.Duration) bool {
+	wait := time.NewTimer(about/2 + rand.N(about))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -279,7 +289,7 @@ func (b *chaosBuyer) asks(method, path string, body map[string]any, header map[s
 		if status != 0 && status < 500 && status != http.StatusTooManyRequests && code != "contended" && code != "idempotency_in_progress" {
 			return status, answer
 		}
-		if b.pause() {
+		if b.rest(time.Second) { // a call that failed: soon again, with its key
 			return 0, nil
 		}
 	}
