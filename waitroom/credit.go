@@ -19,6 +19,9 @@ import (
 //	version ‖ uvarint end (s) ‖ uvarint size ‖ jti ‖ uvarint size ‖ subject ‖ event ‖ mac (16 bytes)
 const (
 	creditVersion = 1
+	// lateVersion is a credit for a turn whose claim time was over: it was good only if
+	// somebody had come in with it.
+	lateVersion   = 2
 	creditLongest = 2048 // characters
 	// creditLife is how long a credit is good. Its end is by the clock of the node that
 	// gives it; clocks that differ by seconds do not matter for an hour.
@@ -31,6 +34,7 @@ type credit struct {
 	jti     string
 	subject string // the entry's id, or the site's own sub
 	end     time.Time
+	late    bool // the turn counts only if it was entered
 }
 
 func (r receipts) creditMAC(key, payload []byte) []byte {
@@ -41,7 +45,11 @@ func (r receipts) creditMAC(key, payload []byte) []byte {
 }
 
 func (r receipts) signCredit(c credit) string {
-	b := binary.AppendUvarint([]byte{creditVersion}, uint64(max(0, c.end.Unix())))
+	version := byte(creditVersion)
+	if c.late {
+		version = lateVersion
+	}
+	b := binary.AppendUvarint([]byte{version}, uint64(max(0, c.end.Unix())))
 	for _, part := range []string{c.jti, c.subject} {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
 	}
@@ -63,7 +71,7 @@ func (r receipts) readCredit(token string) (credit, error) {
 	for _, k := range r.keys {
 		good = hmac.Equal(r.creditMAC(k, payload), mac) || good
 	}
-	if !good || payload[0] != creditVersion {
+	if !good || payload[0] != creditVersion && payload[0] != lateVersion {
 		return invalid("signature")
 	}
 	end, n := binary.Uvarint(payload[1:])
@@ -79,13 +87,16 @@ func (r receipts) readCredit(token string) (credit, error) {
 		}
 		parts[i], rest = string(rest[n:n+int(size)]), rest[n+int(size):]
 	}
-	return credit{event: EventID(rest), jti: parts[0], subject: parts[1], end: time.Unix(int64(end), 0)}, nil
+	return credit{
+		event: EventID(rest), jti: parts[0], subject: parts[1], end: time.Unix(int64(end), 0), late: payload[0] == lateVersion,
+	}, nil
 }
 
 // Credit is a front-of-line credit for the holder of a verified pass whom the service
-// failed. It is good for an hour, and one pass's credits count once together.
+// failed. It is good for an hour, and one pass's credits count once together. Of a pass
+// whose claim time is over it is good only if its turn had begun.
 func (l *Line) Credit(p Pass) string {
-	return l.signer.signCredit(credit{event: p.Event, jti: p.JTI, subject: p.Subject, end: time.Now().Add(creditLife)})
+	return l.signer.signCredit(credit{event: p.Event, jti: p.JTI, subject: p.Subject, end: time.Now().Add(creditLife), late: p.Expired})
 }
 
 // ReadCredit verifies a credit without asking the store, and tells the turn that it
@@ -99,6 +110,9 @@ func (l *Line) ReadCredit(event EventID, token string) (jti string, err error) {
 }
 
 // MakeGood lets the holder of a credit in: outside the rate, inside max_active, once.
+// In mode instant the new token takes the place of the one that bought nothing in the
+// quota, or needs one that is free; there ErrSoldOut says that nothing is left to buy,
+// and a quota that nothing returns to gives no second token (ErrWrongMode).
 // While a turn of theirs still runs, the answer is that one, and the credit stays good.
 // When the room is full, the next place that gets free is kept for whoever asks again
 // within 15 s. The caller must have made sure that the turn bought nothing. Errors:
@@ -128,9 +142,11 @@ func (l *Line) makeGood(ctx context.Context, req JoinRequest, token string) (Pla
 	case who.subject == "" && string(who.entry) != cr.subject, who.subject != "" && who.subject != cr.subject:
 		return Place{}, fmt.Errorf("somebody else's credit: %w", ErrTokenInvalid)
 	}
-	r, err := l.call(ctx, scriptCredit, req.Event, []string{l.keys.log(req.Event), l.keys.owed(req.Event), l.keys.credited(req.Event, cr.jti)},
+	r, err := l.call(ctx, scriptCredit, req.Event, []string{
+		l.keys.log(req.Event), l.keys.owed(req.Event), l.keys.credited(req.Event, cr.jti), l.keys.issued(req.Event), l.keys.archive(req.Event),
+	},
 		&given{seqs: l.highest(req.Event)}, string(who.entry), cr.jti, strconv.FormatInt(cr.end.UnixMilli(), 10),
-		base64.RawURLEncoding.EncodeToString([]byte(who.subject)), newID())
+		base64.RawURLEncoding.EncodeToString([]byte(who.subject)), newID(), map[bool]string{true: "late"}[cr.late])
 	if err != nil {
 		return Place{}, err
 	}
@@ -160,6 +176,8 @@ func (l *Line) makeGood(ctx context.Context, req JoinRequest, token string) (Pla
 		return Place{}, ErrTokenExpired
 	case outcomeRevoked:
 		return Place{}, ErrRevoked
+	case outcomeSoldOut:
+		return Place{}, ErrSoldOut
 	case outcomeFull:
 		return Place{}, ErrFull
 	case outcomeNotOpen:

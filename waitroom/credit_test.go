@@ -103,3 +103,65 @@ func TestPromise15Credit(t *testing.T) {
 		})
 	}
 }
+
+// Promise 15: in mode instant a credit gives one more token for the one that bought
+// nothing, and never more than the quota; a turn that was late counts only if it had
+// begun.
+func TestPromise15CreditInInstant(t *testing.T) {
+	t.Parallel()
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := testLine(t, start(t))
+			instant(t, l, 2, nil)
+			ann, bob := issue(t, l, ""), issue(t, l, "")
+			asks := func(p Place, token string) (Place, error) {
+				return l.MakeGood(t.Context(), JoinRequest{Event: "e", Receipt: p.Receipt}, token)
+			}
+			late := func(g Grant) string {
+				p := passOf(g)
+				p.Expired = true
+				return l.Credit(p)
+			}
+			token := l.Credit(passOf(ann.Grant))
+			p, err := asks(ann.Place, token)
+			require.NoError(t, err)
+			require.Equal(t, ann.Grant.JTI, p.Grant.JTI, "the turn still runs")
+
+			_, err = l.Enter(t.Context(), "e", passOf(ann.Grant))
+			require.NoError(t, err)
+			shift(t, l, 30*time.Minute) // both are over: ann came in, bob never did
+			_, err = asks(bob.Place, late(bob.Grant))
+			require.ErrorIs(t, err, ErrTokenExpired, "who never came in")
+			used, err := ask(t, l, ann.Receipt)
+			require.NoError(t, err)
+			require.Equal(t, EntryCompleted, used.State, "used up")
+			second := issue(t, l, "") // of what bob gave back
+			p, err = asks(ann.Place, late(ann.Grant))
+			require.NoError(t, err)
+			require.Equal(t, EntryAdmitted, p.State)
+			require.NotEqual(t, ann.Grant.JTI, p.Grant.JTI)
+			again := issue(t, l, ann.Receipt)
+			require.Equal(t, []any{p.Grant.JTI, int64(4)}, []any{again.Grant.JTI, again.Rank}, "she has it, whenever she asks")
+			_, err = ask(t, l, "")
+			require.ErrorIs(t, err, ErrExhausted, "the quota holds")
+
+			_, err = asks(bob.Place, l.Credit(passOf(bob.Grant)))
+			require.ErrorIs(t, err, ErrFull)
+			require.NoError(t, l.Leave(t.Context(), "e", second.Entry))
+			p, err = asks(bob.Place, l.Credit(passOf(bob.Grant)))
+			require.NoError(t, err, "one is free")
+			_, err = l.Enter(t.Context(), "e", passOf(p.Grant))
+			require.NoError(t, err)
+			require.NoError(t, l.Complete(t.Context(), "e", p.Grant.JTI))
+			_, err = asks(bob.Place, late(bob.Grant))
+			require.ErrorIs(t, err, ErrUsed)
+			require.NoError(t, l.Supply(t.Context(), "e", false))
+			_, err = asks(bob.Place, late(p.Grant))
+			require.ErrorIs(t, err, ErrSoldOut)
+			batch, err := l.Unfiled(t.Context(), "e", 10, 0)
+			require.NoError(t, err)
+			require.Len(t, batch.Given, 5, "and all of them are filed")
+		})
+	}
+}

@@ -194,7 +194,8 @@
 //     Every node is told of both, and when something has come back.
 //  15. A credit lets its own holder in once more, when the turn that went wrong is
 //     over: outside the rate, inside max_active, marked make_good in the admission
-//     log and the audit trail.
+//     log and the audit trail. In mode instant it gives another token for the one that
+//     bought nothing, inside the quota, and the trail says so.
 //  16. A view says of a grant that was used what the store says, or asks it: one that
 //     has ended in any way opens nothing, at the latest a second after, on any node.
 //  17. Where an event's pass_through is set and the caller asks for it, everybody who

@@ -69,6 +69,7 @@ const (
 	outcomeOK        outcome = "ok"
 	outcomeNoEvent   outcome = "no_event"
 	outcomeExists    outcome = "exists"
+	outcomeSoldOut   outcome = "sold_out"
 	outcomeConflict  outcome = "conflict"
 	outcomeFenced    outcome = "fenced"
 	outcomeNoEntry   outcome = "no_entry"

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
@@ -9,6 +11,10 @@ import (
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 )
+
+// longestTurn is how long after the claim time a turn may last, where the event's own
+// session_ttl is not known.
+const longestTurn = 10 * time.Minute
 
 // creditError is a fault of ours with what makes it good.
 type creditError struct {
@@ -19,16 +25,23 @@ type creditError struct {
 func (e *creditError) Unwrap() error { return e.error }
 
 // makeGood adds a credit to the answer when it was the service that failed somebody
-// with a good entry token: it needs no store, so it is given while all are away.
+// with a good entry token: it needs no store, so it is given while all are away. A
+// token whose claim time is over is good as long as a session that began in time may
+// last; whether one did, the store says when the credit is used. In mode buffered there
+// are no turns: whoever asks again with the same key has the same number.
 func (s *Server) makeGood(c echo.Context, pass waitroom.Pass, err error) error {
-	if ev, unseen := s.deps.View.Event(c.Request().Context(), pass.Event); unseen == nil && !sells(ev.Settings) {
-		return err // only what is sold here is known to have failed
-	}
-	if err == nil || pass.JTI == "" || pass.Expired || problemOf(err).Status < http.StatusInternalServerError {
+	if err == nil || pass.JTI == "" || problemOf(err).Status < http.StatusInternalServerError {
 		return err
 	}
-	if ev, viewErr := s.deps.View.Event(c.Request().Context(), pass.Event); viewErr == nil && (ev.Mode == waitroom.ModeInstant || ev.Mode == waitroom.ModeBuffered) {
-		return err // there is no line to be in front of
+	longest := longestTurn
+	if ev, unseen := s.deps.View.Event(c.Request().Context(), pass.Event); unseen == nil {
+		if !sells(ev.Settings) || ev.Mode == waitroom.ModeBuffered || ev.Mode == waitroom.ModeInstant && ev.Quota.Returns == "never" {
+			return err // nothing that is sold here failed, or a turn cannot be given again
+		}
+		longest = cmp.Or(time.Duration(ev.SessionTTL), longest)
+	}
+	if pass.Expired && time.Since(pass.ClaimBy) > longest {
+		return err // the turn was over, whenever it had begun
 	}
 	s.metrics.credits.WithLabelValues("given").Inc()
 	s.log.Info("credit given", zap.String("event", string(pass.Event)), zap.String("jti", pass.JTI), zap.Error(err))

@@ -37,7 +37,16 @@ func TestCreditForWhomTheServiceFails(t *testing.T) {
 	r.line.enter = func(waitroom.Pass) (waitroom.Grant, error) { return waitroom.Grant{}, waitroom.ErrUnavailable }
 	require.Equal(t, "credit-of-jti-1", credit(reserve, http.StatusServiceUnavailable))
 	require.Empty(t, credit(reserve.with("X-Entry-Token", expiredToken), http.StatusServiceUnavailable), "its time was over")
+	require.Equal(t, "credit-of-jti-1", credit(reserve.with("X-Entry-Token", lateToken), http.StatusServiceUnavailable), "her session may run")
 	require.Empty(t, credit(reserve.with("X-Entry-Token", "forged"), http.StatusUnauthorized))
+	for _, c := range []struct {
+		mode, returns, want string
+	}{{waitroom.ModeInstant, "unused", "credit-of-jti-1"}, {waitroom.ModeInstant, "never", ""}, {waitroom.ModeBuffered, "", ""}} {
+		was := r.view.event
+		r.view.event.Mode, r.view.event.Quota.Returns = c.mode, c.returns
+		require.Equal(t, c.want, credit(reserve, http.StatusServiceUnavailable), c)
+		r.view.event = was
+	}
 
 	redeem := func(body string) call {
 		return call{method: "POST", path: "/v1/events/demo/credits", body: body}.

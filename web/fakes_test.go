@@ -37,6 +37,7 @@ const (
 	foreignPlace  = "receipt-of-elsewhere"
 	goodToken     = "token-of-ann"
 	expiredToken  = "token-of-ann-expired"
+	lateToken     = "token-of-ann-late" // its session may still run
 	foreignToken  = "token-of-elsewhere"
 	otherToken    = "token-of-bob"
 	ann           = "ann-entry"
@@ -231,6 +232,8 @@ func (fakePasses) Verify(token string, event waitroom.EventID) (waitroom.Pass, e
 		p.Subject, p.JTI = "bob-entry", "jti-2"
 	case expiredToken:
 		p.Expired = true
+	case lateToken:
+		p.Expired, p.ClaimBy = true, time.Now().Add(-time.Minute)
 	case foreignToken:
 		return waitroom.Pass{}, waitroom.ErrWrongEvent
 	default:
