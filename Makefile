@@ -93,6 +93,10 @@ tidy:
 lint: ## format check and golangci-lint, pinned
 	@$(TOOL) golangci-lint fmt --diff && $(TOOL) golangci-lint run
 
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities that our code reaches; GOVULNDB=file:///path is a local copy
+	@.ci/vulncheck
+
 .PHONY: fmt
 fmt: ## format everything
 	@$(TOOL) golangci-lint fmt

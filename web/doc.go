@@ -22,6 +22,42 @@
 //   - gate: the verdict for a proxy that guards the site.
 //   - site key, operator token: what the protected site and an operator show.
 //
+// # Threats
+//
+// Who would rather not wait, or not let others; what stops them; the test that holds it
+// (TestThreatsNameTheirTests finds each of them).
+//
+//	who                     wants                                       defence                                             test
+//	a bot                   a thousand places                           a proof of work each, spent once                    TestPromise13StrangersSolveAChallenge
+//	a bot                   to solve one puzzle and use it everywhere   bound to event, host and end; a mark in the store   TestPromise2ASolutionCountsOnce
+//	a bot                   an easier puzzle                            every word of it is signed                          TestPromise4NothingCanBeChanged
+//	a flood                 the store's time                            local buckets before it, refusals remembered        TestFloodsAreCheap
+//	a flood                 people's places in the queue of calls       buckets of their own for people and for booking     TestAFloodTakesNothingFromPeople
+//	a flood, made-up names  memory                                      bounded tables                                      TestMemoryIsBounded
+//	a fan                   a better place by asking again, 50 at once  one person, one entry, one script                   TestFiftyJoinsAtOnceAreOnePlace
+//	a fan, many devices     a place on each                             the site's own subject is one person                TestContractIdentity
+//	a fan                   another name, place, event or priority      only the token says who; unknown fields refused     TestForgedClaimsChangeNothing
+//	a forger                a place token                               HMAC over event, entry and sequence                 TestReceiptRefusesEveryChange
+//	a forger                an entry token                              Ed25519, exact algorithm, audience, issuer, times   TestContractForgedTokens
+//	a forger                somebody else's JWT                         exact algorithms and keys, issuer, audience, exp    TestPublishedKeys
+//	a reseller              to use one token twice                      marked as used in one script, or with the seats     TestSpentOnce
+//	a reseller              to buy twice with one token                 a unique constraint in the sale's transaction       TestPromise4TokenBuysOnce
+//	a guesser               a group's code                              wrong ones are counted, by address                  TestGuessesAreLimited
+//	a guesser               an operator's token                         128 random bits, attempts counted, kept as a hash   TestSignInIsLimited
+//	a neighbour             the caller's address to be another          X-Forwarded-For only from configured proxies        TestClientAddr
+//	another site            a visitor's place, by their cookie          exact origins on writes                             TestWritesFromElsewhere
+//	another site            a visitor's socket                          exact origins on sockets                            TestPromise11Origins
+//	another site            an operator's session                       SameSite=Strict, our own origin only                TestPromise15TheConsolesCookieIsOurPagesOwn
+//	a phisher               to be where people are sent back to         configured hosts only                               TestRedirectGoesToAllowedHostsOnly
+//	whoever reads logs      tokens, keys, names, addresses              none is written, none stands in an address          TestContractAJourneyLeavesNoSecret
+//	whoever reads the store operators' tokens                           hashes only                                         TestPromise1NothingInTheStoreOpensAnything
+//	an operator             more than their role                        a role for each call, a name in the trail           TestPromise14RolesDecide
+//	whoever left            to go on operating                          an end for each token, revoked everywhere at once   TestPromise2TokensAndSessionsEnd
+//	a provider that is down everybody in, or nobody for long            three seconds, then the event's policy              TestPromise7AProviderThatIsDown
+//	an outage of the store  everybody in                                closed when in doubt; a cap in each process         TestStoreAwayClosesTheGate
+//	a hostile body          a crash, memory, a hint                     a strict decoder, bounds, no causes outside         FuzzBodies
+//	a slow client           goroutines, buffers                         deadlines, bounded queues, cut                      TestPromise2SlowClientIsCutAndNobodyElseWaits
+//
 // # Promises, each with a test that names it
 //
 //  1. Every refusal has a status and a code from one table, the same for a wrapped
