@@ -40,6 +40,10 @@ func BenchmarkMe(b *testing.B) {
 	benchmark(b, "GET", "/v1/events/demo/entries/me", nil, "Authorization", "Bearer "+goodReceipt)
 }
 
+func BenchmarkGate(b *testing.B) {
+	benchmark(b, "GET", "/v1/gate/demo", nil, "X-Entry-Token", goodToken)
+}
+
 func BenchmarkEvent(b *testing.B) { benchmark(b, "GET", "/v1/events/demo", nil) }
 
 func BenchmarkRefusal(b *testing.B) {

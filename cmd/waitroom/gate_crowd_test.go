@@ -89,11 +89,10 @@ func TestNobodyPassesNginxWhoShouldWait(t *testing.T) {
 	crowd.SetLimit(32)
 	for i := range visitors {
 		crowd.Go(func() error {
-			good, path, header := i%5 == 0, "/cart", map[string]string(nil)
-			if good {
+			path, header := "/cart", uninvited[i%len(uninvited)]
+			if i%5 == 0 {
 				header = cookie(tokens[i/5])
 			} else {
-				header = uninvited[i%len(uninvited)]
 				path = []string{"/cart", "/healthz/../cart", "/", "/cart?a=/healthz"}[i/len(uninvited)%4]
 			}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+path, nil)
