@@ -76,6 +76,16 @@
 //     writes. The looks stay: without them a call that a frozen server reads twice,
 //     in the wrong order, would give one person two places.
 //
+// # The gate
+//
+// make bench BAR=gate, on two cores that others kept busy (a load of 17 before the run):
+// 18,900 verdicts a second over HTTP from a node on one core, 43 µs of it each, 0.85 × its
+// own /healthz; 228,700 a second in the middleware on one core, a thousand people
+// confirmed at a time, its 99th percentile 10 µs; 440,000 of the token's check alone. At
+// 6,000 a second over HTTP the median is 0.31 ms and the 99th percentile was 3.1 ms,
+// where 2 is the bar: not met there, with a node on one core beside that load. Before
+// verdicts came from memory each asked Redis; the middleware did 11,400.
+//
 // # Verdicts
 //
 // "met" and "not met" are judged on the line's own figure. A bar whose work is not
