@@ -82,6 +82,7 @@ func TestRefusedComeBackInOrder(t *testing.T) {
 	}
 	n := startNode(t, quick(), st.deps())
 	dial(t, n, cookie(receiptOf("first", 1))) // so that the event is known here
+	until(t, "the event is known", func() bool { return n.rooms.get(concert) != nil })
 	ev := *n.rooms.get(concert).event.Load()
 	ev.Waiting, ev.Version = waiting, ev.Version+1
 	n.rooms.update(n.rooms.get(concert), ev)
