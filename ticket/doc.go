@@ -94,6 +94,13 @@
 // Dropping an index would lose the sweep of answers, the relay's order or a
 // constraint, so none was dropped.
 //
+// On SQLite (go test -bench 'Reserve/sqlite/seats' -cpuprofile, on a machine that six
+// other jobs shared: 2,086 a second gathered, 460 alone) a group's time is 69 % in the
+// statements' own steps, of which a quarter inserts into the B-trees of tables and
+// indexes; 19 % in the commit, nearly all of it writes to the log; and 15 % in preparing
+// the same statements anew for each group, since the driver keeps none. The last is
+// what a cache of prepared statements could win.
+//
 // # What it withstands
 //
 // `make chaos`: 20,000 buyers for 5,000 seats over two instances on PostgreSQL, while the
