@@ -145,7 +145,7 @@ func (c *Controller) lead(ctx context.Context, term Term) {
 	defer stepDown(nil)
 	heard := c.begin(term)
 	t := &tenure{
-		Controller: c, term: term, stepDown: stepDown,
+		Controller: c, term: term, began: time.Now(), stepDown: stepDown,
 		promoting: semaphore.NewWeighted(c.cfg.Concurrency), sweeping: semaphore.NewWeighted(c.cfg.Concurrency),
 		runs: make(map[waitroom.EventID]*run), heard: heard,
 	}

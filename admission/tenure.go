@@ -23,6 +23,7 @@ const quietSweep = time.Second
 type tenure struct {
 	*Controller
 	term                Term
+	began               time.Time
 	stepDown            context.CancelCauseFunc
 	promoting, sweeping *semaphore.Weighted
 
@@ -201,7 +202,7 @@ func (r *run) call(ctx context.Context, s Standing, lane int) Standing {
 	defer cancel()
 	begun := time.Now()
 	p, err := r.deps.Line.Promote(call, waitroom.PromoteRequest{
-		Event: r.id, Fence: r.term.Fence, N: s.N, Pass: s.PassThrough, Lane: lane,
+		Event: r.id, Fence: r.term.Fence, N: s.N, Pass: s.PassThrough, Lane: lane, Ran: time.Since(r.began),
 		Why: waitroom.Why{RatePerS: s.RatePerS, Reason: s.Reason, Usage: s.Usage},
 	})
 	r.metrics.promote.Observe(time.Since(begun).Seconds())

@@ -28,8 +28,10 @@ type capMachine struct {
 	fence       int64
 	rate        float64
 	state       State
-	changes     []rated     // rates, with when they began
-	leaps       []time.Time // when the event's clock went ahead of the wall's
+	changes     []rated   // rates, with when they began
+	leaps       []leap    // of the event's clock ahead of the wall's
+	began       time.Time // the term of fence, by the wall
+	witness     int64     // the fence of the last call, if it said how long its term has run
 	let         []letIn
 	faults      int
 }
@@ -37,6 +39,13 @@ type capMachine struct {
 type rated struct {
 	at   time.Time
 	rate float64
+}
+
+// leap is when the event's clock went ahead, and whether the calls before and after it
+// were of one term.
+type leap struct {
+	at         time.Time
+	seen, sure bool
 }
 
 type letIn struct {
@@ -77,8 +86,12 @@ func (m *capMachine) came(t *rapid.T, n int) {
 		}
 	}
 	most := int(math.Ceil(highest*1.1 - 1e-9))
-	for _, at := range m.leaps {
-		if at.After(second) { // the store cannot tell it from time that passed: worth 150 ms, once
+	for _, l := range m.leaps {
+		switch {
+		case !l.at.After(second):
+		case l.sure: // the caller's clock tells it from time that passed
+			most += int(math.Ceil(0.05*highest)) + 1
+		default: // nobody can: worth 150 ms, once
 			most += int(math.Ceil(0.2*highest)) + 2
 		}
 	}
@@ -86,14 +99,28 @@ func (m *capMachine) came(t *rapid.T, n int) {
 }
 
 func (m *capMachine) promote(t *rapid.T, l *Line, fence int64, n int) int {
-	p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: fence, N: n})
+	if fence > m.fence {
+		m.began = m.wall.Add(-time.Millisecond)
+	}
+	p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: fence, N: n, Ran: m.wall.Sub(m.began)})
 	if fence < m.fence {
 		require.ErrorIs(t, err, ErrFenced)
 		return 0
 	}
 	require.NoError(t, err)
 	m.fence = fence
+	m.saw(fence)
 	return len(p.Grants)
+}
+
+// saw is a call of a term (0: one that did not say how long it has run).
+func (m *capMachine) saw(fence int64) {
+	for i := range m.leaps {
+		if l := &m.leaps[i]; !l.seen {
+			l.seen, l.sure = true, fence != 0 && m.witness == fence
+		}
+	}
+	m.witness = fence
 }
 
 func many(t *rapid.T) int { return rapid.IntRange(1, 300).Draw(t, "n") }
@@ -138,7 +165,8 @@ func (m *capMachine) Rivals(t *rapid.T) {
 		})
 	}
 	wg.Wait()
-	m.fence = highest
+	m.fence, m.began = highest, m.wall.Add(-time.Millisecond)
+	m.saw(0)
 	m.came(t, total)
 }
 
@@ -146,6 +174,7 @@ func (m *capMachine) Rivals(t *rapid.T) {
 func (m *capMachine) Woken(t *rapid.T) {
 	m.faults++
 	m.fence++
+	m.began = m.wall.Add(-time.Millisecond)
 	m.came(t, m.promote(t, m.l, m.fence, many(t)))
 	require.Zero(t, m.promote(t, m.l, m.fence-1, many(t)))
 }
@@ -160,6 +189,7 @@ func (m *capMachine) SentAgain(t *rapid.T) {
 	for i := range 4 {
 		r, err := m.l.call(t.Context(), scriptPromote, "e", []string{m.l.keys.log("e"), m.l.keys.owed("e")}, args...)
 		require.NoError(t, err)
+		m.saw(0)
 		if i == 0 {
 			first = r.rest
 			grants, err := parseGrants("e", r.rest[0])
@@ -191,7 +221,7 @@ func (m *capMachine) ClockBack(t *rapid.T) {
 func (m *capMachine) ClockAhead(t *rapid.T) {
 	m.faults++
 	m.clock = m.clock.Add(time.Duration(rapid.IntRange(1, 5000).Draw(t, "ms")) * time.Millisecond)
-	m.leaps = append(m.leaps, m.wall)
+	m.leaps = append(m.leaps, leap{at: m.wall})
 	freeze(m.t, m.l, m.clock)
 }
 
@@ -205,6 +235,7 @@ func (m *capMachine) Restart(t *rapid.T) {
 	}
 	m.l = testLineAs(m.t, m.rdb, m.prefix)
 	m.fence++
+	m.began = m.wall.Add(-time.Millisecond)
 }
 
 func (m *capMachine) patch(t *rapid.T, body string) {
@@ -255,6 +286,7 @@ func TestPromise3NoFaultsGetAboveTheCap(t *testing.T) {
 				m.rate = rapid.SampledFrom([]float64{0.5, 3, 10, 47.5, 200}).Draw(rt, "first rate")
 				e := open(t, m.l, func(s *Settings) { s.RatePerS, s.Grace = m.rate, Duration(24*time.Hour) })
 				m.wall, m.clock = e.Now, e.Now
+				m.began = m.wall.Add(-time.Millisecond)
 				m.changes = []rated{{m.wall, m.rate}}
 				m.pass(0)
 				rt.Repeat(map[string]func(*rapid.T){

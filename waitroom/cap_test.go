@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
@@ -203,4 +204,46 @@ func TestPromise3BurstComesOnceAtOpening(t *testing.T) {
 			require.LessOrEqual(t, len(promote(t, l, 100).Grants), 2)
 		})
 	}
+}
+
+// Promise 3: a store's clock that leaps ahead, again and again, brings nobody in whom the
+// rate would not have: the leader's own clock is its witness.
+func TestPromise3LeapsOfTheStoresClock(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		const rate = 200
+		l := testLine(t, rdb)
+		e := open(t, l, func(s *Settings) {
+			s.RatePerS, s.Grace, s.ClaimTTL = rate, Duration(24*time.Hour), Duration(24*time.Hour)
+		})
+		crowd(t, l, 1500)
+		clock, ran := e.Now, time.Millisecond
+		call := func() int {
+			freeze(t, l, clock)
+			p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 300, Ran: ran})
+			require.NoError(t, err)
+			return len(p.Grants)
+		}
+		var in []int // by the ticks of the leader's clock
+		for tick := range 40 {
+			n := call()
+			if tick >= 20 { // two leaps a tick, with a call after each
+				for range 2 {
+					clock = clock.Add(1500 * time.Millisecond)
+					n += call()
+				}
+			}
+			in = append(in, n)
+			clock, ran = clock.Add(100*time.Millisecond), ran+100*time.Millisecond
+		}
+		for i := range len(in) - 9 {
+			sum := 0
+			for _, n := range in[i : i+10] {
+				sum += n
+			}
+			require.LessOrEqual(t, sum, rate+rate/10+rate/20+1, "in the second from tick %d: %v", i, in)
+			require.GreaterOrEqual(t, sum, rate-rate/10, "nor does it keep anybody out: %v", in)
+		}
+	})
 }

@@ -21,11 +21,22 @@ type PromoteRequest struct {
 	N int
 	// Why is what the admission log says of N.
 	Why Why
+	// Ran is how long the caller's leadership has run by its own clock that never leaps,
+	// so that a store's clock that does brings nobody in. 0: not said.
+	Ran time.Duration
 	// Pass lets everybody in where the event's pass_through says so too, 2,000 a call,
 	// outside the rate and inside max_active; N is then what the law would have let in.
 	Pass bool
 	// Lane is the number of the lane, from 0; of no meaning for an event without lanes.
 	Lane int
+}
+
+// ran is the time of the term in ms, or nothing.
+func (r PromoteRequest) ran() any {
+	if r.Ran <= 0 {
+		return ""
+	}
+	return r.Ran.Milliseconds()
 }
 
 // PassPerCall is the most that one call lets in while everybody passes.
@@ -79,7 +90,7 @@ const mostGrants = 5000
 func (l *Line) Promote(ctx context.Context, req PromoteRequest) (Promotion, error) {
 	n := max(0, min(req.N, mostGrants))
 	args := append([]any{req.Fence, n, newID(), mostGrants}, req.Why.args()...)
-	args = append(args, req.Pass, req.Lane)
+	args = append(args, req.Pass, req.Lane, req.ran())
 	r, err := l.call(ctx, scriptPromote, req.Event, []string{l.keys.log(req.Event), l.keys.owed(req.Event)}, args...)
 	if err == nil {
 		err = r.want(6)

@@ -5,6 +5,7 @@
 --   5 the rate  6 the reason  7 the usage that n was decided by, for the log
 --   8 "1": everybody passes, if the event is set to that (else as if it were not said)
 --   9 the lane, from 0; "" for an event without
+--   10 how many ms the caller's term has run, by the caller's own clock; "" for not said
 -- Reply: {outcome, lines, state, waiting, inside, rate, now}, of the lane where there is one
 --   outcome: "fenced" (a higher fence was here; nothing was done), or what kept it
 --   below n: "not_open", "empty", "max_active", "rate_cap", or "" for nothing; where
@@ -19,12 +20,16 @@
 --   carried, up to one;
 --   the people of the last second, counted in slots, never exceed the rate and
 --   one tick's rounding.
+-- A clock of the store that is set ahead looks like time that passed. So the caller's
+-- clock counts too, as the lesser of both: what passed beyond it since its last call,
+-- and SKEW for the ways of two calls, is no time. The first call of a term has no such
+-- witness, and there a leap is worth LATE, once.
 -- A lane with a rate of its own has both beside the event's, which bind over all lanes:
 -- whoever is asked for first in a tick has the event's rate first.
 -- An event that passes everybody through is outside it, at most PASS a call; whoever
 -- passed counts, so that the second after its end is not above the cap either.
 local PASS = 2000
-local TICK, LATE, SLOT = 100, 150, 25 -- ms: a tick, the most that one call accrues for, a slot of the window
+local TICK, LATE, SLOT, SKEW = 100, 150, 25, 50 -- ms: a tick, the most that one call accrues for, a slot of the window
 if not load() then return {'no_event'} end
 local fence, n, id, most_grants = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
@@ -32,6 +37,7 @@ local m = call('HMGET', META, 'fence', 'rate_per_s', 'max_active', 'pass_through
 local rate, max_active = tonumber(m[2]), tonumber(m[3])
 local number = E.lanes and tonumber(ARGV[9]) or 0
 local lane = E.lanes and E.lanes[number]
+local ran = tonumber(ARGV[10] or '')
 local ring = lane and 'tick:' .. int(number) or 'tick'
 local from, to = '-inf', '+inf'
 if lane then from, to = ends_of(number) end
@@ -54,16 +60,25 @@ if before then return answer('', before) end
 -- cap is a bucket and a window by one rate, kept in the fields with this end.
 local slot, oldest = floor(E.now / SLOT), floor((E.now - 1000) / SLOT)
 local function cap(by, ending)
-  local names = {'tokens' .. ending, 'refilled' .. ending, 'window' .. ending}
+  local names = {'tokens' .. ending, 'refilled' .. ending, 'window' .. ending, 'witness' .. ending}
   local k = call('HMGET', META, unpack(names))
   local c = {slots = {}}
+  -- How far the store's clock went ahead of the caller's since the last call.
+  local since, ahead, leap = E.now - tonumber(k[2] or '0'), 0, 0
+  local term, then_at, then_ahead = string.match(k[4] or '', '^(%d+) (%d+) (%d+)$')
+  if ran and since > 0 and tonumber(term) == fence then
+    ahead = math.max(0, tonumber(then_ahead) + since - (ran - tonumber(then_at)))
+    leap = math.max(0, ahead - SKEW)
+    ahead = ahead - leap
+  end
   local most_passed = by > 0 and math.max(LATE, 1000 / by) or LATE
-  local passed = math.max(0, math.min(E.now - tonumber(k[2] or '0'), most_passed))
+  local passed = math.max(0, math.min(since - leap, most_passed))
   c.tokens = math.min(tonumber(k[1] or '0') + by * passed / 1000, by * LATE / 1000 + 1)
   -- The window: slots of the last second, of which the oldest counts whole.
   local recent = 0
   for at, n in string.gmatch(k[3] or '', '(%d+):(%d+)') do
-    at, n = math.min(tonumber(at), slot), tonumber(n) -- a clock that went back: as if just now
+    -- A clock that leapt takes them along; one that went back: as if just now.
+    at, n = math.min(tonumber(at) + math.ceil(leap / SLOT), slot), tonumber(n)
     if at >= oldest then
       c.slots[at] = (c.slots[at] or 0) + n
       recent = recent + n
@@ -78,7 +93,8 @@ local function cap(by, ending)
   function c.keep()
     local window = {}
     for at, n in pairs(c.slots) do window[#window + 1] = int(at) .. ':' .. int(n) end
-    call('HSET', META, names[1], string.format('%.6f', c.tokens), names[2], int(E.now), names[3], table.concat(window, ' '))
+    call('HSET', META, names[1], string.format('%.6f', c.tokens), names[2], int(E.now), names[3], table.concat(window, ' '),
+      names[4], ran and table.concat({int(fence), int(ran), int(ahead)}, ' ') or '')
   end
   return c
 end
