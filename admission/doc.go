@@ -99,4 +99,6 @@
 //  16. Events and lanes that load the same database by law target come to let in as many
 //     each, whoever opened first (law.TestEventsThatShareASiteShareItEvenly: within 10 %
 //     in a quarter of an hour; without it the first one kept 60 of 76 a second for good).
+//  17. The lanes of an event are decided on one after the other in each tick, in their
+//     order, each by its own rate, law and load signal, on which a new leader goes on.
 package admission

@@ -148,6 +148,7 @@ type promoted struct {
 	fence int64
 	n     int
 	pass  bool
+	lane  int
 }
 
 // fakeLine keeps the highest fence, and what was promoted. It has no cap: what the
@@ -200,7 +201,7 @@ func (l *fakeLine) Promote(ctx context.Context, req waitroom.PromoteRequest) (wa
 		return waitroom.Promotion{}, fmt.Errorf("promote: %w", waitroom.ErrFenced)
 	}
 	l.fence = req.Fence
-	l.taken = append(l.taken, promoted{event: req.Event, at: time.Since(l.start), fence: req.Fence, n: req.N, pass: req.Pass})
+	l.taken = append(l.taken, promoted{event: req.Event, at: time.Since(l.start), fence: req.Fence, n: req.N, pass: req.Pass, lane: req.Lane})
 	return waitroom.Promotion{Grants: make([]waitroom.Grant, req.N), State: waitroom.Open, Reason: l.held}, nil
 }
 

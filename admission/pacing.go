@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
@@ -76,7 +77,7 @@ func together(ev waitroom.Event, lanes []Standing) Standing {
 	for _, l := range lanes {
 		s.N, s.RatePerS, s.Given = s.N+l.N, s.RatePerS+l.RatePerS, s.Given+l.Given
 		s.Waiting, s.Inside = s.Waiting+l.Waiting, s.Inside+l.Inside
-		if l.Usage > s.Usage {
+		if l.Usage > s.Usage || math.IsNaN(s.Usage) && !math.IsNaN(l.Usage) {
 			s.Usage, s.Reason, s.Load, s.Signals = l.Usage, l.Reason, l.Load, l.Signals
 		}
 	}

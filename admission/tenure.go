@@ -147,6 +147,9 @@ func (r *run) promote(ctx context.Context) {
 		s = r.decide(ctx, ev, 0)
 	} else { // one after the other: those that stand first have the event's rate first
 		lanes := make([]Standing, len(ev.Lanes))
+		if len(r.paces) < len(lanes) { // another event of the same name by now
+			r.paces = make([]pacing, len(lanes))
+		}
 		for i := range lanes {
 			lanes[i] = r.decide(ctx, ev.ForLane(i), i)
 		}
