@@ -303,6 +303,7 @@ const en = {
   'no.not_open': 'It is not open yet. Please wait a moment; the page goes on by itself.',
   'no.closed': 'The event is closed, and nothing is sold any more.',
   'no.blocked': 'The organiser has closed this place. If you think that is a mistake, write to the organiser.',
+  'no.not_eligible_until': 'It is not your window yet. Yours opens at {time}.',
   'no.not_eligible': 'It is not your window yet. Please come back at the time you were told.',
   'no.forbidden': 'That is not allowed from here. Please open this page at its usual address.',
   'no.rate_limited': 'That were too many tries in a short time. Please wait a moment, then go on.',

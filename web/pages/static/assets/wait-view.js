@@ -59,6 +59,8 @@ function pauseText(reason) {
 }
 
 function noteText(note, state) {
+  const [key, until] = note.split(' ');
+  if (until) return t(key, { time: moment(Number(until)) });
   if (note === 'turn.barred') {
     return t(note, { host: destination(state.turn?.redirect, '', location.origin)?.host ?? '' });
   }

@@ -242,6 +242,7 @@ function refused(err) {
   if (err.code === 'blocked') take({ type: 'ended', state: 'blocked' });
   else if (err.code === 'token_required') note = 'end.identity.text';
   else if (err.code === 'sold_out') note = 'issue.sold_out';
+  else if (err.code === 'not_eligible' && err.opens > 0) note = `no.not_eligible_until ${err.opens}`;
   else note = `no.${err.code}`;
   if (err.code === 'not_open' || err.code === 'closed') lookSoon(Math.max(err.wait, 1000));
 }
