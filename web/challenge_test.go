@@ -22,7 +22,7 @@ import (
 func guarded(t *testing.T, s waitroom.ChallengeSettings) *rig {
 	t.Helper()
 	rdb := redistest.Mini(t)
-	challenges, err := challenge.New(challenge.Config{Key: make([]byte, 32)}, rdb, zap.NewNop(), prometheus.NewRegistry())
+	challenges, err := challenge.New(challenge.Config{Key: make([]byte, 32), Effort: 50}, rdb, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)
 	limiter, err := limit.New(limit.Config{CallTimeout: 20 * time.Second}, rdb, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)

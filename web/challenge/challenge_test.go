@@ -36,6 +36,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 const demo = waitroom.EventID("demo")
 
+// testEffort is the most tries of the tests' puzzles when nobody hurries.
+const testEffort = 100
+
 var testKey = []byte("0123456789abcdef0123456789abcdef")
 
 // altcha is an event that always asks.
@@ -44,6 +47,7 @@ var altcha = waitroom.ChallengeSettings{Kind: waitroom.ChallengeALTCHA}.Defaults
 func newChallenger(tb testing.TB, cfg Config, rdb redis.UniversalClient) (*Challenger, *observer.ObservedLogs) {
 	tb.Helper()
 	cfg.Key = testKey
+	cfg.Effort = testEffort // with the race detector a try takes a millisecond
 	core, logs := observer.New(zap.DebugLevel)
 	c, err := New(cfg, rdb, zap.New(core), prometheus.NewRegistry())
 	require.NoError(tb, err)
@@ -192,25 +196,25 @@ func TestPromise5TheEffortFollowsThePace(t *testing.T) {
 	t.Parallel()
 	last := 0
 	for rate := range 2000 {
-		got := effortAt(rate, 100)
+		got := effortAt(easiest, rate, 100)
 		require.GreaterOrEqual(t, got, max(last, easiest))
 		require.LessOrEqual(t, got, hardest*easiest)
 		last = got
 	}
 	require.Equal(t, hardest*easiest, last)
-	require.Equal(t, easiest, effortAt(calm, 0), "where the event names no pace")
-	require.Equal(t, 2*easiest, effortAt(2*calm, 0))
+	require.Equal(t, easiest, effortAt(easiest, calm, 0), "where the event names no pace")
+	require.Equal(t, 2*easiest, effortAt(easiest, 2*calm, 0))
 
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newChallenger(t, Config{}, nil)
 		counter := func() uint32 { return counterOf(t, c) }
-		require.Less(t, counter(), uint32(easiest))
+		require.Less(t, counter(), uint32(testEffort))
 		for range 2 * calm {
 			c.Wanted(demo, altcha)
 		}
-		require.GreaterOrEqual(t, counter(), uint32(2*easiest/2), "half of the effort at least")
+		require.GreaterOrEqual(t, counter(), uint32(2*testEffort/2), "half of the effort at least")
 		time.Sleep(3 * time.Second)
-		require.Less(t, counter(), uint32(easiest), "and it is calm again")
+		require.Less(t, counter(), uint32(testEffort), "and it is calm again")
 	})
 }
 
@@ -279,8 +283,8 @@ func TestPromise8NothingIsTold(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Key: []byte("short"), Expiry: time.Second, Secrets: map[string]string{"altcha": "x", "turnstile": ""}}, nil, zap.NewNop(), prometheus.NewRegistry())
-	for _, fault := range []string{"key: 5 bytes", "expiry: 1s", `"altcha" is none of`, "that of turnstile is empty", "hosts: are needed"} {
+	_, err := New(Config{Key: []byte("short"), Expiry: time.Second, Effort: 1, Secrets: map[string]string{"altcha": "x", "turnstile": ""}}, nil, zap.NewNop(), prometheus.NewRegistry())
+	for _, fault := range []string{"key: 5 bytes", "expiry: 1s", "effort: 1", `"altcha" is none of`, "that of turnstile is empty", "hosts: are needed"} {
 		require.ErrorContains(t, err, fault)
 	}
 }

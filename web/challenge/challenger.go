@@ -36,12 +36,16 @@ type Config struct {
 	Secrets map[string]string
 	// Verifiers are other addresses of providers than those they document, by kind.
 	Verifiers map[string]string
+	// Effort is the most tries that a puzzle takes when nobody hurries. Default 4,000; 2
+	// to 100,000.
+	Effort int
 	// Expiry is how long a puzzle may take. Default 5m; 10s to 1h.
 	Expiry time.Duration
 }
 
 const (
 	shortestKey   = 32
+	mostEffort    = 100_000
 	defaultExpiry = 5 * time.Minute
 	leastExpiry   = 10 * time.Second
 	longestExpiry = time.Hour
@@ -61,6 +65,9 @@ func (c Config) Validate() error {
 	}
 	if c.Expiry != 0 && (c.Expiry < leastExpiry || c.Expiry > longestExpiry) {
 		errs = append(errs, fmt.Errorf("expiry: %v is not from %v to %v", c.Expiry, leastExpiry, longestExpiry))
+	}
+	if c.Effort != 0 && (c.Effort < 2 || c.Effort > mostEffort) {
+		errs = append(errs, fmt.Errorf("effort: %d is not from 2 to %d", c.Effort, mostEffort))
 	}
 	for kind, secret := range c.Secrets {
 		if verifiers[kind] == "" {
@@ -93,6 +100,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger, reg prometheus.
 		return nil, fmt.Errorf("challenges: %w", err)
 	}
 	cfg.Prefix = cmp.Or(cfg.Prefix, "wr")
+	cfg.Effort = cmp.Or(cfg.Effort, easiest)
 	cfg.Expiry = cmp.Or(cfg.Expiry, defaultExpiry)
 	c := &Challenger{
 		cfg: cfg, log: log.Named("challenge"), now: time.Now,
@@ -154,8 +162,8 @@ func (c *Challenger) Offer(event waitroom.EventID, s waitroom.ChallengeSettings,
 		return encode(said)
 	}
 	now := c.now()
-	effort := easiest
-	c.paces.of(event, func(p *pace) { effort = effortAt(p.count(now, 0), s.AbovePerS) })
+	effort := c.cfg.Effort
+	c.paces.of(event, func(p *pace) { effort = effortAt(c.cfg.Effort, p.count(now, 0), s.AbovePerS) })
 	p, err := newPuzzle(c.cfg.Key, binding{string(event), bare(host)}, effort, now.Add(c.cfg.Expiry))
 	if err != nil {
 		return nil, err

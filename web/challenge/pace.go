@@ -47,13 +47,13 @@ func (p *pace) above(now time.Time, rate int, most float64) bool {
 	return now.Before(p.until)
 }
 
-// effortAt is the most tries of a puzzle at a pace: easiest up to basis, growing with
+// effortAt is the most tries of a puzzle at a pace: the least up to basis, growing with
 // the pace beyond it.
-func effortAt(rate int, basis float64) int {
+func effortAt(least, rate int, basis float64) int {
 	if basis <= 0 {
 		basis = calm
 	}
-	return int(easiest * min(max(float64(rate)/basis, 1), hardest))
+	return int(float64(least) * min(max(float64(rate)/basis, 1), hardest))
 }
 
 // paces are those of all events.

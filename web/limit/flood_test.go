@@ -44,8 +44,10 @@ func TestAFloodTakesNothingFromPeople(t *testing.T) {
 				name := fmt.Sprint("person-", person)
 				for _, req := range []Request{
 					{Event: "e", Call: Join, Addr: home, Challenge: true},
-					{Event: "e", Call: Poll, Person: name, Addr: home}, {Event: "e", Call: Poll, Person: name, Addr: home},
-					{Event: "e", Call: Booking, Person: name, Addr: home}, {Event: "e", Call: Booking, Person: name, Addr: home},
+					{Event: "e", Call: Poll, Person: name, Addr: home},
+					{Event: "e", Call: Poll, Person: name, Addr: home},
+					{Event: "e", Call: Booking, Person: name, Addr: home},
+					{Event: "e", Call: Booking, Person: name, Addr: home},
 				} {
 					if crowd.Allow(t.Context(), req, rules).OK {
 						served.Add(1)
