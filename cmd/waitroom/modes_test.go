@@ -21,7 +21,7 @@ func asksForANumber(event, key string, at ...*instance) string {
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	for try := range 100 {
-		req, err := http.NewRequest(http.MethodPost, at[try%len(at)].url+"/v1/events/"+event+"/entries", http.NoBody) //nolint:noctx // the client has a limit
+		req, err := http.NewRequest(http.MethodPost, at[try%len(at)].url+"/v1/events/"+event+"/entries", http.NoBody)
 		if err != nil {
 			return ""
 		}

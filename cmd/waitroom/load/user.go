@@ -43,6 +43,9 @@ var (
 
 func (w *worker) newUser(i int, due time.Duration) *user {
 	h, rng := w.spec.Config.Crowd.habits(i, w.spec.Config.Checks.Sample)
+	if share := w.spec.Config.Checks.PerUser; share >= 1 { // nobody wants more than they may have
+		h.seats = min(h.seats, share)
+	}
 	return &user{worker: w, habits: h, rng: rng, due: due, target: i / w.spec.Config.Workers, fact: fact{User: i, Polled: h.kind == polls}}
 }
 
