@@ -24,21 +24,22 @@ func Replay(b ledger.Bundle, early time.Duration) ([]time.Duration, error) {
 		return nil, fmt.Errorf("log of %s: leaf %d: %s", b.Event, r.Faults[0].Leaf, r.Faults[0].What)
 	}
 	type seen struct {
-		at  time.Time
-		seq int64 // the highest that had been given out
+		at   time.Time
+		lane string
+		seq  int64 // the highest of the lane that had been given out
 	}
 	var all []seen
-	var lowest int64
+	top := make(map[string]int64) // by lane: below its lowest that was let in
 	for _, text := range b.Leaves {
 		l, err := ledger.Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("log of %s: %w", b.Event, err)
 		}
 		first, last := l.Runs[0], l.Runs[len(l.Runs)-1]
-		if lowest == 0 || first.First < lowest {
-			lowest = first.First
+		if lowest, known := top[l.Lane]; !known || first.First <= lowest {
+			top[l.Lane] = first.First - 1
 		}
-		all = append(all, seen{l.At, last.First + last.Len - 1 + max(0, l.Behind)})
+		all = append(all, seen{l.At, l.Lane, last.First + last.Len - 1 + max(0, l.Behind)})
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("log of %s: nobody was let in", b.Event)
@@ -46,23 +47,30 @@ func Replay(b ledger.Bundle, early time.Duration) ([]time.Duration, error) {
 	// By hand, somebody from behind may have gone first, and clocks may go back.
 	slices.SortStableFunc(all, func(a, b seen) int { return a.at.Compare(b.at) })
 	var times []time.Duration
-	from, top := -early, lowest-1
+	before := make(map[string]time.Duration) // by lane: its leaf before
 	for _, s := range all {
 		at := s.at.Sub(all[0].at)
-		if n := s.seq - top; n > 0 {
-			if n > lostEpoch { // the store had lost its line: a new epoch begins far above
-				n = 0
-			}
-			if int64(len(times))+n > mostPeople {
-				return nil, fmt.Errorf("log of %s: more than %d people", b.Event, mostPeople)
-			}
-			for i := range n {
-				times = append(times, early+from+time.Duration(float64(at-from)*float64(i+1)/float64(n)))
-			}
-			top = s.seq
+		from, known := before[s.lane]
+		if !known {
+			from = -early
 		}
-		from = at
+		before[s.lane] = at
+		n := s.seq - top[s.lane]
+		if n <= 0 {
+			continue
+		}
+		top[s.lane] = s.seq
+		if n > lostEpoch { // the store had lost its line: a new epoch begins far above
+			continue
+		}
+		if int64(len(times))+n > mostPeople {
+			return nil, fmt.Errorf("log of %s: more than %d people", b.Event, mostPeople)
+		}
+		for i := range n {
+			times = append(times, early+from+time.Duration(float64(at-from)*float64(i+1)/float64(n)))
+		}
 	}
+	slices.Sort(times)
 	if len(times) == 0 {
 		return nil, errors.New("log: nobody comes")
 	}

@@ -98,3 +98,25 @@ func TestReplayOfAnEarlierVersionAndOfABadLog(t *testing.T) {
 	_, err = Replay(ledger.Bundle{Format: ledger.Format, Event: "e", Chain: "c", Keys: b.Keys}, 0)
 	require.Error(t, err)
 }
+
+// Lanes count their sequences apart, and their people come to one event.
+func TestReplayOfLanes(t *testing.T) {
+	t.Parallel()
+	key := seal{ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))}
+	b := logged([]int64{0}, 0, 1, true)
+	b.Leaves = nil
+	hash := ledger.Start("e", "c")
+	for i, lane := range []string{"eu", "us", "eu"} {
+		l := ledger.Leaf{
+			Kind: ledger.ByRate, At: time.UnixMilli(1_700_000_000_000 + int64(i)*1000).UTC(), Lane: lane, Fence: 1, Asked: 2, RatePerS: 2, Reason: "rate",
+			Usage: math.NaN(), Runs: []ledger.Run{{First: []int64{1001, 3_000_000_000_001, 1003}[i], Len: 2}}, Behind: []int64{0, 5, 3}[i],
+		}
+		b.Leaves = append(b.Leaves, l.String())
+		hash = hash.Next(l.String())
+	}
+	b.Head = ledger.Sign(ledger.Head{Event: "e", Chain: "c", N: 3, Hash: hash}, key)
+	got, err := Replay(b, 0)
+	require.NoError(t, err)
+	require.Len(t, got, 2+7+5)
+	require.True(t, slices.IsSorted(got))
+}
