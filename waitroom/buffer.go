@@ -89,11 +89,11 @@ func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, erro
 	if who.subject != "" {
 		c.subject = base64.RawURLEncoding.EncodeToString([]byte(who.subject))
 	}
-	r, err := l.queues.do(ctx, req.Event, c)
-	if err != nil {
-		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
+	n, err := l.enqueue(ctx, req.Event, c)
+	if who.isHolder(err) {
+		c.entry = who.entry
+		n, err = l.enqueue(ctx, req.Event, c)
 	}
-	n, err := parseNumbering(req.Event, c.entry, r)
 	if err != nil {
 		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
 	}
@@ -112,6 +112,14 @@ func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, erro
 		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
 	}
 	return n, nil
+}
+
+func (l *Line) enqueue(ctx context.Context, event EventID, c enqueueCall) (Numbering, error) {
+	r, err := l.queues.do(ctx, event, c)
+	if err != nil {
+		return Numbering{}, err
+	}
+	return parseNumbering(event, c.entry, r)
 }
 
 // numbering are the keys that both scripts take.

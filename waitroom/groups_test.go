@@ -172,6 +172,57 @@ func TestPromise19Codes(t *testing.T) {
 	})
 }
 
+// doc.go promises 2 and 4: of a call that is sent again, whoever was let in keeps the
+// place, also beside somebody who was refused.
+func TestPromise4SentAgainBesideSomebodyWhoIsRefused(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		l := testLine(t, rdb)
+		later := noon.Add(time.Hour)
+		open(t, l, func(s *Settings) {
+			s.Groups = []GroupSettings{{Name: "press", Codes: true}, {Name: "rest", Default: true, OpensAt: &later}}
+		})
+		freeze(t, l, noon)
+		_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "press", Uses: 2, Codes: []string{"pair-0001"}, By: "test"})
+		require.NoError(t, err)
+		var calls []joinCall
+		for _, code := range []string{"", "pair-0001"} {
+			calls = append(calls, l.whoJoins(JoinRequest{Event: "e", Code: code, Groups: []string{"rest"}}))
+		}
+		first, err := l.sendJoins(t.Context(), "e", calls)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(first[1]), "c "), first)
+		again, err := l.sendJoins(t.Context(), "e", calls)
+		require.NoError(t, err)
+		require.Equal(t, []placeReply{first[0], "w" + first[1][1:]}, again)
+		_, err = l.Join(t.Context(), JoinRequest{Event: "e", Code: "pair-0001"})
+		require.NoError(t, err, "the code was used once")
+	})
+}
+
+// doc.go promise 19, in mode buffered: the holder of a code for one person whose answer was
+// lost has the request.
+func TestPromise19CodesOfRequests(t *testing.T) {
+	t.Parallel()
+	l := testLine(t, redistest.Mini(t))
+	open(t, l, func(s *Settings) {
+		s.Mode, s.Tickets.Kind, s.Tickets.Stock = ModeBuffered, "stock", 100
+		s.Groups = []GroupSettings{{Name: "press", Codes: true}}
+	})
+	_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "press", Codes: []string{"once-0001"}, By: "test"})
+	require.NoError(t, err)
+	var got []Numbering
+	for range 2 {
+		n, err := l.Enqueue(t.Context(), EnqueueRequest{JoinRequest: JoinRequest{Event: "e", Code: "once-0001"}})
+		require.NoError(t, err)
+		got = append(got, n)
+	}
+	require.Equal(t, got[0], got[1])
+	_, err = l.Enqueue(t.Context(), EnqueueRequest{JoinRequest: JoinRequest{Event: "e", Code: "once-0001", Subject: "somebody who is known"}})
+	require.Equal(t, UsedCode, why(t, err).Why)
+}
+
 func TestGroupsOf(t *testing.T) {
 	t.Parallel()
 	s := Settings{Groups: []GroupSettings{

@@ -22,10 +22,11 @@ elseif E.state == 'draining' or E.state == 'closed' then
 end
 
 -- All made ids of a batch came in together or not at all, so one tells for all
--- whether this batch is here for the second time.
+-- whether this batch is here for the second time. Not so in an event with groups,
+-- where each is let in or refused by what they said.
 local resent
 local function again_here(entry)
-  if resent == nil then
+  if resent == nil or E.groups then
     resent = call('ZSCORE', LINE, entry) or call('HEXISTS', GRANTS, entry) == 1 or call('HEXISTS', ENDED, entry) == 1
   end
   return resent
