@@ -247,3 +247,26 @@ func TestPromise3LeapsOfTheStoresClock(t *testing.T) {
 		}
 	})
 }
+
+// Promise 3: nor does a clock that only runs fast, where two calls fall into one moment of
+// it, as those of an event's lanes do.
+func TestPromise3FastClockAndTwoCallsAMoment(t *testing.T) {
+	t.Parallel()
+	const rate = 200
+	l := testLine(t, redistest.Mini(t))
+	e := open(t, l, func(s *Settings) {
+		s.RatePerS, s.Grace, s.ClaimTTL = rate, Duration(24*time.Hour), Duration(24*time.Hour)
+	})
+	crowd(t, l, 1500)
+	in := 0
+	for tick := range 40 {
+		passed := time.Duration(tick) * 100 * time.Millisecond
+		freeze(t, l, e.Now.Add(passed*14/10))
+		for range 2 {
+			p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 300, Ran: time.Millisecond + passed})
+			require.NoError(t, err)
+			in += len(p.Grants)
+		}
+	}
+	require.LessOrEqual(t, in, 4*rate+rate/10, "in four seconds of the leader's clock")
+}

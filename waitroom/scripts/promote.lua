@@ -66,7 +66,7 @@ local function cap(by, ending)
   -- How far the store's clock went ahead of the caller's since the last call.
   local since, ahead, leap = E.now - tonumber(k[2] or '0'), 0, 0
   local term, then_at, then_ahead = string.match(k[4] or '', '^(%d+) (%d+) (%d+)$')
-  if ran and since > 0 and tonumber(term) == fence then
+  if ran and tonumber(term) == fence then
     ahead = math.max(0, tonumber(then_ahead) + since - (ran - tonumber(then_at)))
     leap = math.max(0, ahead - SKEW)
     ahead = ahead - leap
