@@ -76,6 +76,22 @@ func (s *Server) operatorOf(c echo.Context) (operators.Operator, error) {
 	return s.deps.Operators.Session(r.Context(), session)
 }
 
+// noOperator tells whether whoever was an operator when they called is none by now. While
+// the store is away nobody is told so.
+func (s *Server) noOperator(ctx context.Context, c echo.Context) bool {
+	r := c.Request()
+	token, err := bearer(r), error(nil)
+	switch session := cookie(r, operatorCookie); {
+	case s.deps.Operators == nil || token != "" && secret(r, s.cfg.OperatorToken) == nil:
+		return false
+	case token != "":
+		_, err = s.deps.Operators.Identify(ctx, token)
+	default:
+		_, err = s.deps.Operators.Session(ctx, session)
+	}
+	return errors.Is(err, waitroom.ErrTokenInvalid) || errors.Is(err, waitroom.ErrTokenExpired)
+}
+
 // tokenOf is the operator of a Bearer. Wrong ones are counted.
 func (s *Server) tokenOf(c echo.Context) (operators.Operator, error) {
 	err := secret(c.Request(), s.cfg.OperatorToken)

@@ -122,6 +122,22 @@ func TestTheTrailNamesTheOperator(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.do(t, patch).Code)
 	require.Equal(t, "operator", r.ops.by, "the token of the start")
 
+	live := ops.at("/v1/ops/events/demo/live")
+	for _, mine := range []call{live, live.with("Authorization", "Bearer "+token), live.with("Authorization", "", "Cookie", session)} {
+		require.Equal(t, "ops demo", r.do(t, mine).Body.String())
+	}
+	fired := func() { require.NoError(t, r.deps.Operators.Revoke(t.Context(), "bob")) }
+	r.deps.Hub = fakeHub{fired}
+	require.Equal(t, "ops demo until then", r.do(t, live.with("Authorization", "Bearer "+token)).Body.String(), "an open socket ends too")
+	r.deps.Hub = fakeHub{}
+	token = r.hire(t, "bob", operators.Runner)
+	session = r.signedIn(t, token)
+	r.deps.Hub = fakeHub{fired}
+	require.Equal(t, "ops demo until then", r.do(t, live.with("Authorization", "", "Cookie", session)).Body.String())
+	r.deps.Hub = fakeHub{}
+	token = r.hire(t, "bob", operators.Runner)
+	session = r.signedIn(t, token)
+
 	require.Equal(t, http.StatusNoContent, r.do(t, ops.by("DELETE").at("/v1/ops/operators/bob")).Code)
 	require.Equal(t, http.StatusUnauthorized, r.do(t, patch.with("Authorization", "Bearer "+token)).Code)
 	require.Equal(t, http.StatusUnauthorized, r.do(t, patch.with("Authorization", "", "Cookie", session)).Code)

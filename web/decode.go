@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
+	"github.com/waitroom-dev/waitroom/web/operators"
 )
 
 // field is one key that a body may have, where its value goes, and what the
@@ -52,7 +53,7 @@ func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 // mostBody is the most bytes of a request's body.
 func (s *Server) mostBody(c echo.Context) int64 {
 	if c.Path() == routeSheet { // only operators fill our memory
-		if _, err := s.operatorOf(c); err == nil {
+		if o, err := s.operatorOf(c); err == nil && o.Role.May(operators.Runner) {
 			return max(s.cfg.MaxBody, mostSheet)
 		}
 	}

@@ -116,10 +116,11 @@ type AdmissionLog interface {
 type Sample func(ctx context.Context, event waitroom.EventID) ([]byte, error)
 
 // Hub serves what stays open. It answers or takes the connection over; it checks
-// the origin and the event itself. ServeOps is called for operators only.
+// the origin and the event itself. ServeOps is called for operators only, and ends when
+// ended says that the token or session counts no more.
 type Hub interface {
 	ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string)
-	ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.EventID)
+	ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.EventID, ended func(context.Context) bool)
 }
 
 // Check is one thing that /readyz asks.

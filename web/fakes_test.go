@@ -370,7 +370,9 @@ var fakeWebhooks = map[string]func(context.Context, string, []byte) error{
 	},
 }
 
-type fakeHub struct{}
+type fakeHub struct {
+	meanwhile func() // what happens while an operator's socket is open
+}
 
 func (fakeHub) ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.EventID, receipt string) {
 	if receipt == "" {
@@ -380,8 +382,14 @@ func (fakeHub) ServeLive(w http.ResponseWriter, r *http.Request, event waitroom.
 	_, _ = io.WriteString(w, "live "+string(event)+" "+receipt)
 }
 
-func (fakeHub) ServeOps(w http.ResponseWriter, _ *http.Request, event waitroom.EventID) {
+func (h fakeHub) ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.EventID, ended func(context.Context) bool) {
 	_, _ = io.WriteString(w, "ops "+string(event))
+	if h.meanwhile != nil {
+		h.meanwhile()
+	}
+	if ended(r.Context()) {
+		_, _ = io.WriteString(w, " until then")
+	}
 }
 
 type fakeLoad struct{ usage float64 }

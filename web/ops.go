@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -159,12 +160,12 @@ func (s *Server) opsMetrics(c echo.Context) error {
 	return c.Blob(http.StatusOK, mimeJSON, sample)
 }
 
-// opsLive hands the connection to the hub.
+// opsLive hands the connection to the hub, as long as the operator is one.
 func (s *Server) opsLive(c echo.Context) error {
 	id, err := eventID(c)
 	if err != nil {
 		return err
 	}
-	s.deps.Hub.ServeOps(c.Response().Writer, c.Request(), id)
+	s.deps.Hub.ServeOps(c.Response().Writer, c.Request(), id, func(ctx context.Context) bool { return s.noOperator(ctx, c) })
 	return nil
 }

@@ -290,7 +290,7 @@ func (noSockets) ServeLive(w http.ResponseWriter, _ *http.Request, _ waitroom.Ev
 }
 
 // ServeOps refuses.
-func (noSockets) ServeOps(w http.ResponseWriter, _ *http.Request, _ waitroom.EventID) {
+func (noSockets) ServeOps(w http.ResponseWriter, _ *http.Request, _ waitroom.EventID, _ func(context.Context) bool) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 

@@ -33,6 +33,9 @@ var (
 	CodeLeft     = Code{4410, "left", false}
 )
 
+// CodeNoOperator ends an operator's socket whose token or session counts no more.
+var CodeNoOperator = Code{1008, "sign in again", false}
+
 // endCode is the close code for the end of a place, and whether the socket is
 // closed at all. Whoever had a turn keeps the socket: the outcome of a payment may
 // still be on its way.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,6 +168,7 @@ type node struct {
 	stop  func() error // ends Run and returns what it returned
 	http  *httptest.Server
 	ended chan struct{}
+	fired atomic.Bool // the operators are none any more
 }
 
 // quick is a configuration whose times suit a test.
@@ -203,7 +205,7 @@ func startNodeOn(t *testing.T, cfg Config, deps Deps, serve func(http.Handler) *
 	n.http = serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 		if len(parts) == 2 && parts[1] == "ops" {
-			h.ServeOps(w, r, waitroom.EventID(parts[0]))
+			h.ServeOps(w, r, waitroom.EventID(parts[0]), func(context.Context) bool { return n.fired.Load() })
 			return
 		}
 		receipt := ""

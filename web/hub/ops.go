@@ -16,11 +16,12 @@ import (
 const sampleEvery = time.Second
 
 // ServeOps answers with a WebSocket that carries one metrics sample of the event a
-// second, and returns when it ends. The caller has checked the operator's token.
+// second, and returns when it ends. The caller has checked the operator's token; ended
+// tells, before each sample, whether it counts no more.
 //
 // Refusals: 403 forbidden (a foreign origin), 404 not_found (no samples here), 503
 // unavailable with Retry-After (MaxOps, or draining), 400 invalid (no handshake).
-func (h *Hub) ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.EventID) {
+func (h *Hub) ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.EventID, ended func(context.Context) bool) {
 	switch {
 	case h.deps.Sample == nil:
 		h.deps.Refuse(w, r, http.StatusNotFound, "not_found", 0)
@@ -53,13 +54,7 @@ func (h *Hub) ServeOps(w http.ResponseWriter, r *http.Request, event waitroom.Ev
 			}
 		}
 	})
-	h.samples(ctx, ws, event)
-	code := Code{Code: websocket.CloseNormalClosure}
-	select {
-	case <-h.stopped:
-		code = CodeRestart
-	default:
-	}
+	code := h.samples(ctx, ws, event, ended)
 	_ = ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(int(code.Code), code.Reason), time.Now().Add(time.Second)) // the peer may be gone
 	closeConn(ws.NetConn())
 	reader.Wait()
@@ -80,30 +75,39 @@ func (h *Hub) claimOps() bool {
 	return true
 }
 
-// samples writes samples until ctx or the hub ends, or the socket does not take one in time.
-func (h *Hub) samples(ctx context.Context, ws *websocket.Conn, event waitroom.EventID) {
+// samples writes samples until ctx or the hub ends, the operator's token counts no more,
+// or the socket does not take one in time; it says with which code the socket ends.
+func (h *Hub) samples(ctx context.Context, ws *websocket.Conn, event waitroom.EventID, ended func(context.Context) bool) Code {
+	normal := Code{Code: codeNormal}
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
 		call, cancel := context.WithTimeout(ctx, h.cfg.StoreTimeout)
-		data, err := h.deps.Sample(call, event)
-		cancel()
-		if ctx.Err() != nil {
-			return
+		over := ended(call)
+		var data []byte
+		var err error
+		if !over {
+			data, err = h.deps.Sample(call, event)
 		}
-		if err != nil {
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return normal
+		case over:
+			return CodeNoOperator
+		case err != nil:
 			h.log.Warn("no sample", zap.String("event", string(event)), zap.Error(err))
-		} else {
+		default:
 			_ = ws.SetWriteDeadline(time.Now().Add(h.cfg.WriteTimeout)) // never fails
 			if ws.WriteMessage(websocket.TextMessage, data) != nil {
-				return
+				return normal
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return normal
 		case <-h.stopped:
-			return
+			return CodeRestart
 		case <-tick.C:
 		}
 	}

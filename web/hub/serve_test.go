@@ -216,9 +216,22 @@ func TestOps(t *testing.T) {
 	_, resp, err := websocket.DefaultDialer.Dial(url, nil)
 	require.Error(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	n.fired.Store(true) // a socket does not outlive the right to it
+	for err = nil; err == nil; {
+		_, _, err = ws.ReadMessage()
+	}
+	require.True(t, websocket.IsCloseError(err, websocket.ClosePolicyViolation), "%v", err)
+	n.fired.Store(false)
+	until(t, "room for another", func() bool {
+		ws, _, err = websocket.DefaultDialer.Dial(url, nil)
+		return err == nil
+	})
+	defer func() { _ = ws.Close() }()
 	var stop sync.WaitGroup
 	stop.Go(func() { _ = n.stop() })
-	_, _, err = ws.ReadMessage()
+	for err = nil; err == nil; {
+		_, _, err = ws.ReadMessage()
+	}
 	require.True(t, websocket.IsCloseError(err, websocket.CloseServiceRestart), "%v", err)
 	stop.Wait()
 }
