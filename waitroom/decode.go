@@ -46,7 +46,12 @@ func (d Duration) String() string {
 // anything unknown or wrong is refused with its name. The state is empty when the
 // document has none. Errors: *InvalidError.
 func DecodeSettings(doc []byte) (Settings, State, error) {
-	return decodeOver(DefaultSettings(""), doc)
+	return DecodeSettingsOver(DefaultSettings(""), doc)
+}
+
+// DecodeSettingsOver is DecodeSettings with an installation's own defaults.
+func DecodeSettingsOver(defaults Settings, doc []byte) (Settings, State, error) {
+	return decodeOver(defaults, doc)
 }
 
 // Patched is the settings with any part of them, read from JSON, over them; a state

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +53,27 @@ func (s LimitSettings) faults(d *decoder) {
 			d.fault(f.field, "%s", err)
 		}
 	}
+}
+
+// ParseLimits reads defaults of an installation, such as "person=120/1m" and
+// "address=off"; what is not named stays empty. Errors name the limit.
+func ParseLimits(pairs []string) (LimitSettings, error) {
+	var s LimitSettings
+	known := map[string]*string{
+		"person": &s.Person, "person_burst": &s.PersonBurst, "address": &s.Address, "booking": &s.Booking, "issue": &s.Issue, "guesses": &s.Guesses,
+	}
+	for _, pair := range pairs {
+		name, rule, _ := strings.Cut(pair, "=")
+		field, ok := known[name]
+		if !ok {
+			return s, fmt.Errorf("%q is no limit: want one of %s, as in person=120/1m", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		if _, err := ParseRule(rule); err != nil {
+			return s, fmt.Errorf("%s %w", name, err)
+		}
+		*field = rule
+	}
+	return s, nil
 }
 
 // Rule is how often something may happen: N times in Per. The zero Rule is no limit.

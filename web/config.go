@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web/identity"
 )
 
@@ -32,6 +33,9 @@ type Config struct {
 	// Identity is how the site signs its own JWTs, for events with identity jwt.
 	// Empty: such events are refused.
 	Identity identity.Config
+	// Defaults are those of a new event, where this installation has its own. Default
+	// waitroom.DefaultSettings.
+	Defaults *waitroom.Settings
 	// TrustedProxies are the networks whose X-Forwarded-For is believed. Default none.
 	TrustedProxies []netip.Prefix
 	// MaxBody is the most bytes of a request body. Default 64 KiB.
@@ -50,6 +54,10 @@ const (
 
 func (c Config) withDefaults() Config {
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	if c.Defaults == nil {
+		defaults := waitroom.DefaultSettings("")
+		c.Defaults = &defaults
+	}
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
 	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, defaultShutdownTimeout)

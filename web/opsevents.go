@@ -58,7 +58,7 @@ func (s *Server) opsCreate(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	settings, state, err := waitroom.DecodeSettings(doc)
+	settings, state, err := waitroom.DecodeSettingsOver(*s.cfg.Defaults, doc)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -128,22 +127,6 @@ func eventCreateCommand(client clientFunc) *cobra.Command {
 			return printEvents(cmd, rows...)
 		},
 	}
-}
-
-// body is the event as the ops API takes it.
-func (p plannedEvent) body() (map[string]any, error) {
-	raw, err := json.Marshal(p.settings)
-	if err != nil {
-		return nil, err
-	}
-	var body map[string]any
-	if err := json.Unmarshal(raw, &body); err != nil {
-		return nil, err
-	}
-	if p.state != "" {
-		body["state"] = p.state
-	}
-	return body, nil
 }
 
 func eventRateCommand(client clientFunc) *cobra.Command {

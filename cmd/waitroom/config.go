@@ -18,6 +18,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
+	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web/challenge"
 	"github.com/waitroom-dev/waitroom/web/identity"
 )
@@ -26,32 +27,33 @@ import (
 // variable (WAITROOM_ and the flag's name in capitals), or a key of the YAML
 // file that --config names; the first of these three that says it wins.
 type serveConfig struct {
-	Addr          string            // HOST:PORT to listen on; port 0 picks one
-	PublicURL     string            // where fans reach us, and the tokens' issuer; default: the address
-	Origins       []string          // more origins that may open sockets and use the API from their pages
-	Proxies       []string          // networks of proxies whose X-Forwarded-For is believed
-	Redis         string            // URL of the line's store; empty: embedded
-	Database      string            // postgres:// URL; empty: SQLite in Data
-	Data          string            // directory of the embedded database
-	Keys          string            // file or directory of signing keys; empty: made once, shared through the store
-	OperatorToken string            // for /v1/ops and /console; empty: random, printed once
-	SiteKey       string            // for the site's own backend; empty: nobody has one
-	Identity      identity.Config   // how the site signs its own JWTs
-	Challenges    map[string]string // secrets at the providers of challenges, by kind
-	Broker        string            // URL of the outbox's broker; empty: streams in the line's store
-	Queue         string            // URL of the queue of mode buffered; empty: a stream in the line's store
-	Payments      string            // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
-	PaymentsKey   string            // the provider's secret key, or file:PATH
-	WebhookSecret string            // what the provider signs its webhooks with, or file:PATH
-	Retention     time.Duration     // how long answers are kept under their idempotency keys
-	LoadURL       string            // a Prometheus-compatible server that knows how busy the site is
-	LoadQuery     string            // the PromQL expression of that, 0 to 1
-	Workers       int               // requests that a node can work on at once; 0: no load signal
-	Preset        string            // a ready-made event to start with
-	Events        string            // YAML file of events to create where they do not exist
-	Roles         []string          // which parts of the service this process runs
-	Limits        bool              // rate limits
-	LogFormat     string            // json or console
+	Addr          string                 // HOST:PORT to listen on; port 0 picks one
+	PublicURL     string                 // where fans reach us, and the tokens' issuer; default: the address
+	Origins       []string               // more origins that may open sockets and use the API from their pages
+	Proxies       []string               // networks of proxies whose X-Forwarded-For is believed
+	Redis         string                 // URL of the line's store; empty: embedded
+	Database      string                 // postgres:// URL; empty: SQLite in Data
+	Data          string                 // directory of the embedded database
+	Keys          string                 // file or directory of signing keys; empty: made once, shared through the store
+	OperatorToken string                 // for /v1/ops and /console; empty: random, printed once
+	SiteKey       string                 // for the site's own backend; empty: nobody has one
+	Identity      identity.Config        // how the site signs its own JWTs
+	Challenges    map[string]string      // secrets at the providers of challenges, by kind
+	Broker        string                 // URL of the outbox's broker; empty: streams in the line's store
+	Queue         string                 // URL of the queue of mode buffered; empty: a stream in the line's store
+	Payments      string                 // URL of a sandbox that `waitroom sandbox` serves; empty: one in the process
+	PaymentsKey   string                 // the provider's secret key, or file:PATH
+	WebhookSecret string                 // what the provider signs its webhooks with, or file:PATH
+	Retention     time.Duration          // how long answers are kept under their idempotency keys
+	LoadURL       string                 // a Prometheus-compatible server that knows how busy the site is
+	LoadQuery     string                 // the PromQL expression of that, 0 to 1
+	Workers       int                    // requests that a node can work on at once; 0: no load signal
+	Preset        string                 // a ready-made event to start with
+	Events        string                 // YAML file of events to create where they do not exist
+	Roles         []string               // which parts of the service this process runs
+	Limits        bool                   // rate limits
+	DefaultLimits waitroom.LimitSettings // of events that say nothing else
+	LogFormat     string                 // json or console
 }
 
 // Roles of a process.
@@ -98,6 +100,7 @@ var settings = []setting{
 	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
 	{"roles", "line,admission,ticket,worker", "comma-separated `ROLES` of this process"},
 	{"limits", "on", "rate limits, `on|off`; on the embedded default loopback addresses are exempt"},
+	{"default-limits", "", "comma-separated `LIMIT=RULE` of events that say nothing else, such as person=120/1m,address=off (default: see limits in /openapi.json)"},
 	{"log-format", "console", "`json|console`"},
 }
 
@@ -223,10 +226,15 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Preset: k.String("preset"), Events: k.String("events"), Roles: list(k.String("roles")),
 		Limits: k.String("limits") == "on", LogFormat: k.String("log-format"),
 	}
+	limits, limitFault := waitroom.ParseLimits(list(k.String("default-limits")))
+	if limitFault != nil {
+		limitFault = fmt.Errorf("default-limits: %w", limitFault)
+	}
+	c.DefaultLimits = limits
 	challenges, challengeFault := challengeSecrets(list(k.String("challenge-secrets")))
 	c.Challenges = challenges
 	faults := []error{
-		challengeFault,
+		challengeFault, limitFault,
 		err, c.Identity.Validate(),
 		oneOf("limits", k.String("limits"), "on", "off"),
 		oneOf("log-format", c.LogFormat, "json", "console"),
@@ -270,6 +278,13 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		faults = append(faults, errors.New("roles: the embedded store serves one process; parts that run apart need --redis"))
 	}
 	return c, errors.Join(faults...)
+}
+
+// defaults are the settings of an event about which nothing is said.
+func (c serveConfig) defaults() waitroom.Settings {
+	s := waitroom.DefaultSettings("")
+	s.Limits = c.DefaultLimits.Defaults()
+	return s
 }
 
 // has tells whether this process plays a role.

@@ -96,6 +96,8 @@ func TestServeConfigFaults(t *testing.T) {
 		{name: "public url", args: []string{"--public-url", "ftp://a"}, want: "public-url:"},
 		{name: "short secret", env: []string{"WAITROOM_IDENTITY_SECRET=short"}, want: "identity-secret: shorter than 32"},
 		{name: "two ways to know people", args: []string{"--identity-jwks", "https://a.example", "--identity-secret", strings.Repeat("k", 32)}, want: "identity-jwks: give either"},
+		{name: "default limits", args: []string{"--default-limits", "person=60/1m,reading=5/1s"}, want: `default-limits: "reading" is no limit: want one of address, booking, guesses, issue, person, person_burst, as in person=120/1m`},
+		{name: "default limit's rule", args: []string{"--default-limits", "person=60"}, want: "default-limits: person must be a number of calls in a time, like 60/1m, or off"},
 		{name: "challenge secrets", args: []string{"--challenge-secrets", "turnstile=abc,altcha=s3cret"}, want: "challenge-secrets: wants KIND=SECRET, with KIND one of hcaptcha, recaptcha, turnstile"},
 		{name: "leeway", args: []string{"--identity-leeway", "soon"}, want: `identity-leeway: "soon" is no duration`},
 		{name: "preset", args: []string{"--preset", "nope"}, want: "preset:"},

@@ -109,7 +109,7 @@ func (s *instance) public(id string) map[string]any {
 func (p *person) inside(s *instance) *buyer {
 	p.t.Helper()
 	b := &buyer{person: p}
-	until(p.t, 20*time.Second, "let in", func() bool {
+	until(p.t, time.Minute, "let in", func() bool {
 		b.pass, _ = p.me(s)["entry_token"].(string)
 		return b.pass != ""
 	})

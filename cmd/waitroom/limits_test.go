@@ -2,6 +2,8 @@ package main
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -9,6 +11,24 @@ import (
 
 	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
+
+// An installation may have default limits of its own: they hold for whatever its
+// files and its operators say nothing of, and for nothing else.
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("events: [{id: quiet}, {id: strict, limits: {person: 2/1s}}]"), 0o600))
+	s := startInstance(t, "--default-limits", "person=61/1m,address=off", "--events", path)
+	limits := func(body map[string]any) []any {
+		of := body["limits"].(map[string]any)
+		return []any{of["person"], of["address"], of["booking"]}
+	}
+	_, quiet := s.ops(http.MethodGet, "/quiet", nil)
+	require.Equal(t, []any{"61/1m", "off", "60/1m"}, limits(quiet))
+	_, strict := s.ops(http.MethodGet, "/strict", nil)
+	require.Equal(t, []any{"2/1s", "off", "60/1m"}, limits(strict))
+	require.Equal(t, []any{"61/1m", "off", "5/1m"}, limits(s.create("later", facts{"limits": facts{"booking": "5/1m"}})))
+}
 
 // Limits are on unless they are switched off, hold over all instances, and one
 // person's flood is nobody else's.

@@ -20,7 +20,21 @@ type plan struct {
 }
 
 // readPlan reads the preset and the events file; without either it is the demo.
+// What they do not say is as this installation has it.
 func readPlan(cfg serveConfig) (plan, error) {
+	p, err := readFiles(cfg)
+	if err != nil {
+		return plan{}, err
+	}
+	for i, e := range p.events {
+		if p.events[i].settings, _, err = waitroom.DecodeSettingsOver(cfg.defaults(), e.said); err != nil {
+			return plan{}, fmt.Errorf("event %s: %w", e.settings.ID, err)
+		}
+	}
+	return p, nil
+}
+
+func readFiles(cfg serveConfig) (plan, error) {
 	var p plan
 	if cfg.Preset != "" {
 		events, err := preset(cfg.Preset)

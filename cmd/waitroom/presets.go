@@ -22,6 +22,16 @@ const demoPreset = "demo"
 type plannedEvent struct {
 	settings waitroom.Settings
 	state    waitroom.State // empty: by schedule
+	said     []byte         // what the file says of it, as JSON
+}
+
+// body is the event as the ops API takes it: what the file says and no more.
+func (p plannedEvent) body() (map[string]any, error) {
+	var body map[string]any
+	if err := json.Unmarshal(p.said, &body); err != nil {
+		return nil, fmt.Errorf("event %s: %w", p.settings.ID, err)
+	}
+	return body, nil
 }
 
 // presetNames lists the ready-made events, in alphabetical order.
@@ -90,7 +100,7 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 			faults = append(faults, fmt.Errorf("%s: event %d: %w", where, i+1, err))
 			continue
 		}
-		planned = append(planned, plannedEvent{settings: settings, state: state})
+		planned = append(planned, plannedEvent{settings: settings, state: state, said: body})
 	}
 	return planned, errors.Join(faults...)
 }

@@ -118,6 +118,8 @@ func (s *service) webConfig() web.Config {
 		Identity:     s.cfg.Identity,
 		MetricsToken: s.cfg.OperatorToken,
 	}
+	defaults := s.cfg.defaults()
+	cfg.Defaults = &defaults
 	cfg.TrustedProxies, _ = networks(s.cfg.Proxies) // checked when they were read
 	for _, origin := range s.cfg.Origins {
 		if u, err := url.Parse(origin); err == nil {
