@@ -169,6 +169,17 @@ func TestPresets(t *testing.T) {
 	}
 }
 
+// Whoever writes a file by the fields alone need not know that a list stands around them.
+func TestEventsFileForms(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"events:\n- {id: a, rate_per_s: 7}\n", "- {id: a, rate_per_s: 7}\n", "id: a\nrate_per_s: 7\n", `{"id": "a", "rate_per_s": 7}`} {
+		planned, err := parseEvents("test", []byte(body))
+		require.NoError(t, err, body)
+		require.Len(t, planned, 1, body)
+		require.InDelta(t, 7, planned[0].settings.RatePerS, 0, body)
+	}
+}
+
 func TestEventsFileFaults(t *testing.T) {
 	t.Parallel()
 	rows := []struct{ name, body, want string }{
@@ -177,6 +188,9 @@ func TestEventsFileFaults(t *testing.T) {
 		{"unknown setting", "events: [{id: a, colour: red}]\n", "colour"},
 		{"two faults, both named", "events: [{id: A B, rate_per_s: -1}]\n", "rate_per_s"},
 		{"wrong type", "events: [{id: a, burst: many}]\n", "burst"},
+		{"an id twice", "events: [{id: a}, {id: b}, {id: a}]\n", `event 3: id: "a" is there twice`},
+		{"one event alone, wrong", "id: a\nburst: many\n", "burst"},
+		{"text", "a\n", "at least one"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -62,15 +62,17 @@ func eventsFile(path string) ([]plannedEvent, error) {
 	return parseEvents("events file "+path, raw)
 }
 
-// parseEvents reads `events:`, a list whose items have the fields of the ops API.
+// parseEvents reads `events:`, a list whose items have the fields of the ops API; the
+// list alone, and the one event alone, are understood as well.
 // YAML becomes JSON, so that both ways in share one strict decoder. A time may also be
 // said from the start on: opens_in: 30s is the opens_at half a minute from now.
 func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
-	var doc map[string]any
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
+	var file any
+	if err := yaml.Unmarshal(raw, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	var faults []error
+	doc := document(file)
 	for key := range doc {
 		if key != "events" {
 			faults = append(faults, fmt.Errorf("%s: key %q is unknown, only events is known", where, key))
@@ -81,6 +83,7 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 		faults = append(faults, fmt.Errorf("%s: events wants a list with at least one event", where))
 	}
 	var planned []plannedEvent
+	seen := make(map[waitroom.EventID]bool)
 	now := time.Now().Truncate(time.Second)
 	for i, item := range items {
 		err := resolve(item, now)
@@ -100,9 +103,29 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 			faults = append(faults, fmt.Errorf("%s: event %d: %w", where, i+1, err))
 			continue
 		}
+		if seen[settings.ID] {
+			faults = append(faults, fmt.Errorf("%s: event %d: id: %q is there twice", where, i+1, settings.ID))
+			continue
+		}
+		seen[settings.ID] = true
 		planned = append(planned, plannedEvent{settings: settings, state: state, said: body})
 	}
 	return planned, errors.Join(faults...)
+}
+
+// document is the file as `events:` and a list, however it was written.
+func document(file any) map[string]any {
+	switch file := file.(type) {
+	case []any:
+		return map[string]any{"events": file}
+	case map[string]any:
+		if _, one := file["id"]; one && file["events"] == nil {
+			return map[string]any{"events": []any{file}}
+		}
+		return file
+	default:
+		return nil
+	}
 }
 
 // resolve writes the times of an event, its groups and its items that are said from the start
