@@ -56,6 +56,13 @@ func (l *Line) AddCodes(ctx context.Context, req CodesRequest) (int, error) {
 		}
 		hashes[i] = l.codeHash(req.Event, plain)
 	}
+	ev, err := l.Event(ctx, req.Event)
+	if err != nil {
+		return 0, fmt.Errorf("codes: %w", err)
+	}
+	if !slices.ContainsFunc(ev.Groups, func(g GroupSettings) bool { return g.Name == req.Group && g.Codes }) {
+		return 0, fmt.Errorf("codes of %s: group %s: %w", req.Event, req.Group, ErrNoGroup)
+	}
 	added := 0
 	for batch := range slices.Chunk(hashes, codesBatch) {
 		args := append([]any{req.By, req.Group, uses}, batch...)

@@ -110,8 +110,10 @@ func TestPromise19Codes(t *testing.T) {
 		require.Equal(t, 1, add("press", 0, "many-0001", "once-0001"), "a code that is there stays as it is")
 		require.Equal(t, 1, add("press", 2, "pair-0001"))
 		require.Equal(t, 1, add("club", 1, "club-0001"))
-		_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "nobody", Codes: []string{"once-0003"}})
-		require.ErrorIs(t, err, ErrNoGroup)
+		for _, none := range []string{"nobody", "rest"} { // nobody is chosen for the rest by a code
+			_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: none, Codes: []string{"once-0003"}})
+			require.ErrorIs(t, err, ErrNoGroup, none)
+		}
 		for _, short := range []string{"short-1", strings.Repeat("x", 65), "ünicode-1"} {
 			_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "press", Codes: []string{short}})
 			wrong, ok := errors.AsType[*InvalidError](err)
