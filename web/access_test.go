@@ -227,4 +227,10 @@ func TestAuditExport(t *testing.T) {
 	require.Len(t, lines, 2)
 	require.JSONEq(t, `{"id":"2-0","at":"2026-05-01T12:00:00.250Z","by":"=cmd","what":"block","before":"","after":"x"}`, lines[1])
 	r.refusedFor(t, ops.at("/v1/ops/events/demo/audit?format=xml"), "invalid")
+
+	r.ops.trail = []waitroom.AuditRecord{}
+	for _, form := range []string{"", "?format=csv", "?format=jsonl"} {
+		require.Equal(t, http.StatusOK, r.do(t, ops.at("/v1/ops/events/demo/audit"+form)).Code, "it is there")
+		r.refusedFor(t, ops.at("/v1/ops/events/nosuch/audit"+form), "not_found")
+	}
 }

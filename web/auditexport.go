@@ -54,7 +54,17 @@ func (s *Server) wholeTrail(c echo.Context, id waitroom.EventID) ([]waitroom.Aud
 		}
 		after = page[len(page)-1].ID
 	}
+	if len(all) == 0 {
+		return nil, s.neverWas(c, id)
+	}
 	return all, nil
+}
+
+// neverWas refuses an event without any record, as even one that was deleted has some,
+// unless it is there.
+func (s *Server) neverWas(c echo.Context, id waitroom.EventID) error {
+	_, err := s.deps.Operations.Event(c.Request().Context(), id)
+	return err
 }
 
 func writeJSONL(records []waitroom.AuditRecord) ([]byte, error) {

@@ -79,10 +79,10 @@ var refusals = []refusal{
 	{ticket.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key was used with another body", 0},
 	{waitroom.ErrFull, http.StatusConflict, "full", "as many are inside as may be", 5 * time.Second},
 	{operators.ErrExists, http.StatusConflict, "exists", "an operator of this name exists already", 0},
-	{operators.ErrNone, http.StatusNotFound, "not_found", "no such operator", 0},
 	{waitroom.ErrExists, http.StatusConflict, "exists", "an event with this id exists already", 0},
 
 	{waitroom.ErrNoEvent, http.StatusNotFound, "not_found", "no such event", 0},
+	{operators.ErrNone, http.StatusNotFound, "not_found", "no such operator", 0},
 	{waitroom.ErrNoGroup, http.StatusNotFound, "not_found", "no such group with codes", 0},
 	{waitroom.ErrNotDrawn, http.StatusNotFound, "not_found", "nothing was drawn here, or not yet", 0},
 	{waitroom.ErrNoEntry, http.StatusNotFound, "not_found", "no such entry", 0},
@@ -226,7 +226,7 @@ func (p problem) body() []byte {
 // connections themselves. A code that the map does not have is internal.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, code string, retry time.Duration) {
 	p := problemOf(errInternal)
-	for _, r := range append(slices.Clone(refusals), invalid) {
+	for _, r := range slices.Concat([]refusal{invalid}, refusals) { // the most usual one of a code stands first
 		if r.code == code {
 			p = problem{Title: http.StatusText(status), Status: status, Code: code, Detail: r.detail}
 			break

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -165,6 +166,9 @@ func (s *Server) opsLive(c echo.Context) error {
 	id, err := eventID(c)
 	if err != nil {
 		return err
+	}
+	if _, err := s.deps.View.Event(c.Request().Context(), id); errors.Is(err, waitroom.ErrNoEvent) {
+		return err // with the store away the socket stays, and says so
 	}
 	s.deps.Hub.ServeOps(c.Response().Writer, c.Request(), id, func(ctx context.Context) bool { return s.noOperator(ctx, c) })
 	return nil

@@ -77,6 +77,7 @@ func TestOpsEventCalls(t *testing.T) {
 		r.do(t, ops.at("/v1/ops/events/demo/audit?after=5-0&limit=7")).Body.String())
 	require.Equal(t, "ops demo", r.do(t, ops.at("/v1/ops/events/demo/live")).Body.String())
 	require.Equal(t, http.StatusUnauthorized, r.do(t, ops.at("/v1/ops/events/demo/live").with("Authorization", "")).Code)
+	r.refusedFor(t, ops.at("/v1/ops/events/nosuch/live"), "not_found")
 }
 
 func TestOpsAdmit(t *testing.T) {

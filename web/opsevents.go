@@ -234,6 +234,11 @@ func (s *Server) opsAudit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(records) == 0 && c.QueryParam("after") == "" {
+		if err := s.neverWas(c, id); err != nil {
+			return err
+		}
+	}
 	bodies := make([]auditBody, len(records))
 	for i, r := range records {
 		bodies[i] = auditBody{AuditRecord: r, At: stamp(r.At)}

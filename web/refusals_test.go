@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -279,4 +281,20 @@ func TestRefusalOfWrappedErrors(t *testing.T) {
 	deep := fmt.Errorf("decode: %w", wrongField("x", "is wrong"))
 	require.Equal(t, http.StatusUnprocessableEntity, problemOf(deep).Status)
 	require.Equal(t, []waitroom.FieldError{{Field: "x", Detail: "is wrong"}}, problemOf(deep).Errors)
+}
+
+// A part that serves connections itself says what the code means in general, and not
+// what is only one reason for it.
+func TestRefuseSaysTheUsual(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		"invalid": "something in the request is wrong", "not_found": "no such event", "forbidden": "this caller may not do that",
+		"unavailable": "the service is busy with itself; nothing is lost", "token_required": "this call needs a token",
+	} {
+		w := httptest.NewRecorder()
+		Refuse(w, nil, http.StatusBadRequest, code, 0)
+		var p problem
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
+		require.Equal(t, [2]string{code, want}, [2]string{p.Code, p.Detail})
+	}
 }
