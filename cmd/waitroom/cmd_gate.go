@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -54,9 +55,19 @@ func newGateCommand() *cobra.Command {
 	return cmd
 }
 
+// checkServices names the flags of what the guard knows as its service.
+func (f gateFlags) checkServices() error {
+	if f.guard.Service == "" {
+		return errors.New("target: wants the public URL of the waiting room")
+	}
+	return errors.Join(
+		checkOrigin("target", strings.TrimRight(f.guard.Service, "/")), checkOrigin("ask", strings.TrimRight(f.guard.Asked, "/")),
+	)
+}
+
 func runGate(cmd *cobra.Command, f gateFlags) error {
 	proxies, err := networks(f.proxies)
-	if err = errors.Join(err, checkAddr(f.addr), oneOf("log-format", f.format, "json", "console")); err != nil {
+	if err = errors.Join(err, f.checkServices(), checkAddr(f.addr), oneOf("log-format", f.format, "json", "console")); err != nil {
 		return usage(err)
 	}
 	log, err := newLogger(f.format)

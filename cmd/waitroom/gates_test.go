@@ -216,7 +216,9 @@ func TestGateFaults(t *testing.T) {
 	require.NoError(t, os.WriteFile(rules, []byte("rules:\n  - {path: a//b, do: let}\n  - {do: pass}\n"), 0o600))
 	for want, args := range map[string][]string{
 		`upstream: "" is no http or https address`: {"--target", "http://x"},
-		`service: "" is no http`:                   {"--upstream", "http://x"},
+		`target: wants the public URL`:             {"--upstream", "http://x"},
+		`target: "x" wants the form`:               {"--upstream", "http://x", "--target", "x"},
+		`ask: "x" wants the form`:                  {"--upstream", "http://x", "--target", "http://x", "--ask", "x"},
 		`rule 1: do: "let" is none of pass`:        {"--upstream", "http://x", "--target", "http://x", "--rules", rules},
 		`rule 2: name at least one of`:             {"--upstream", "http://x", "--target", "http://x", "--rules", rules},
 		`proxies: "ten" is no network`:             {"--upstream", "http://x", "--target", "http://x", "--proxies", "ten"},
