@@ -80,7 +80,8 @@ func (s *Server) operatorOf(c echo.Context) (operators.Operator, error) {
 // the store is away nobody is told so.
 func (s *Server) noOperator(ctx context.Context, c echo.Context) bool {
 	r := c.Request()
-	token, err := bearer(r), error(nil)
+	token := bearer(r)
+	var err error
 	switch session := cookie(r, operatorCookie); {
 	case s.deps.Operators == nil || token != "" && secret(r, s.cfg.OperatorToken) == nil:
 		return false
