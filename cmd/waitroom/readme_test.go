@@ -35,3 +35,37 @@ func TestReadmeSettings(t *testing.T) {
 	}
 	require.Equal(t, table.String(), have, "run UPDATE_README=1 go test ./cmd/waitroom -run TestReadmeSettings")
 }
+
+// The README's groups and lanes are an event.
+func TestReadmeGroups(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(raw), "<!-- groups:begin -->\n```yaml\n")
+	require.True(t, found)
+	block, _, found := strings.Cut(rest, "```\n<!-- groups:end -->")
+	require.True(t, found)
+	event := "events:\n  - id: e\n    rate_per_s: 50\n    " + strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n    ")
+	planned, err := parseEvents("README", []byte(event))
+	require.NoError(t, err)
+	require.Len(t, planned[0].settings.Groups, 2)
+	require.Len(t, planned[0].settings.Lanes, 2)
+}
+
+// What is printed at the start names an event that is there.
+func TestGreeting(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"demo":       {"http://w/\n", "http://w/e/demo/shop\n", "--event demo"},
+		"concert":    {"http://w/e/concert\n", "http://w/e/concert/shop\n", "--event concert"},
+		"game-login": {"http://w/e/game-login\n", "--event game-login"},
+	} {
+		events, err := preset(name)
+		require.NoError(t, err)
+		text := (&service{publicURL: "http://w"}).greeting(plan{events: events}, nil)
+		for _, part := range want {
+			require.Contains(t, text, part)
+		}
+		require.Equal(t, name != "game-login", strings.Contains(text, "/shop"))
+	}
+}

@@ -64,7 +64,7 @@ func serve(ctx context.Context, cfg serveConfig) error {
 	}
 	defer s.close()
 	log.Info("listening", zap.String("addr", listener.Addr().String()), zap.String("version", version))
-	s.welcome(logins)
+	s.welcome(plan, logins)
 	return s.run(ctx)
 }
 
