@@ -44,6 +44,10 @@ func newNames(prefix string) names { return names{cmp.Or(prefix, "wr")} }
 func (n names) stream() string              { return n.prefix + "-tickets" }
 func (n names) requests() string            { return n.prefix + "-requests" }
 func (n names) request(event string) string { return n.prefix + ".requests." + event }
+
+// numberer begins the names of an event's consumers; no event's id has a "_".
+func (n names) numberer(event string) string { return n.prefix + "-numberer-" + event + "_" }
+
 func (n names) dead() string                { return n.prefix + "-tickets-dead" }
 func (n names) all() string                 { return n.prefix + ".tickets.>" }
 func (n names) allDead() string             { return n.prefix + ".dead.>" }

@@ -3,6 +3,7 @@ package natsbroker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -185,12 +186,11 @@ func (q *Requests) head(ctx context.Context, event string) (*head, error) {
 	if err := q.ready(ctx); err != nil {
 		return nil, err
 	}
-	name := q.names.prefix + "-numberer-" + event
-	if err := q.js.DeleteConsumer(ctx, q.names.requests(), name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := q.takeAway(ctx, event); err != nil {
 		return nil, err
 	}
 	consumer, err := q.js.CreateConsumer(ctx, q.names.requests(), jetstream.ConsumerConfig{
-		Durable: name, FilterSubject: q.names.request(event), DeliverPolicy: jetstream.DeliverAllPolicy,
+		Durable: q.names.numberer(event) + rand.Text(), FilterSubject: q.names.request(event), DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxDeliver: -1, MaxAckPending: -1,
 	})
 	if err != nil {
@@ -201,8 +201,36 @@ func (q *Requests) head(ctx context.Context, event string) (*head, error) {
 	return h, nil
 }
 
+// takeAway ends the event's consumer, whoever has it. Each has a name of its own: whoever
+// led before must fail to read on, and not take requests out of another's hands.
+func (q *Requests) takeAway(ctx context.Context, event string) error {
+	stream, err := q.js.Stream(ctx, q.names.requests())
+	if err != nil {
+		return err
+	}
+	var others []string
+	all := stream.ConsumerNames(ctx)
+	for name := range all.Name() {
+		if strings.HasPrefix(name, q.names.numberer(event)) {
+			others = append(others, name)
+		}
+	}
+	err = all.Err()
+	for _, name := range others {
+		if gone := stream.DeleteConsumer(ctx, name); !errors.Is(gone, jetstream.ErrConsumerNotFound) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// unanswered is how long a server takes at most to say that nobody waits. Of a consumer
+// that is gone it says nothing, and the client's patience, a second, ends like an answer.
+const unanswered = 500 * time.Millisecond
+
 // read reads on until limit requests wait or there are no more.
 func (h *head) read(ctx context.Context, limit int) error {
+	asked, had := time.Now(), h.last
 	batch, err := h.consumer.FetchNoWait(limit - len(h.waiting))
 	if err != nil {
 		return err
@@ -213,7 +241,11 @@ func (h *head) read(ctx context.Context, limit int) error {
 			return context.Cause(ctx)
 		case m, more := <-batch.Messages():
 			if !more {
-				return batch.Error()
+				err := batch.Error()
+				if err == nil && h.last == had && time.Since(asked) > unanswered {
+					_, err = h.consumer.Info(ctx) // it may be taken away
+				}
+				return err
 			}
 			if err := h.take(m); err != nil {
 				return err
@@ -271,7 +303,8 @@ func (q *Requests) Done(_ context.Context, event string, records []string) error
 	return nil
 }
 
-// Forget takes all requests of an event that is deleted out of the queue.
+// Forget takes all requests of an event that is deleted out of the queue, and out of the
+// numberer's hands.
 func (q *Requests) Forget(ctx context.Context, event string) error {
 	ctx, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
 	defer cancel()
@@ -281,6 +314,9 @@ func (q *Requests) Forget(ctx context.Context, event string) error {
 	stream, err := q.js.Stream(ctx, q.names.requests())
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(q.names.request(event)))
+	}
+	if err == nil {
+		err = q.takeAway(ctx, event)
 	}
 	if err != nil {
 		return fmt.Errorf("requests of %s: %w", event, err)

@@ -78,8 +78,16 @@ func TestPromise7RequestsWaitInOrder(t *testing.T) {
 	who, _ = entries(first, 4)
 	require.Equal(t, []string{"p2", "p3", "p4", "p5"}, who)
 
-	who, records = entries(second, 3) // the first has died here
+	who, _ = entries(second, 3) // the first has died here
 	require.Equal(t, []string{"p2", "p3", "p4"}, who, "what was in hand comes first, at once")
+	_, err := first.Queued(ctx, "e", 100)
+	require.Error(t, err, "nor does it take what is another's now")
+	who, _ = entries(first, 3) // and the second has died
+	require.Equal(t, []string{"p2", "p3", "p4"}, who, "what was in the other's hand comes first, also for who has led before")
+	_, err = second.Queued(ctx, "e", 100)
+	require.Error(t, err)
+	who, records = entries(second, 3)
+	require.Equal(t, []string{"p2", "p3", "p4"}, who)
 	require.NoError(t, second.Done(ctx, "e", records))
 	server.Restart(t)
 	persistently(t, func() error { _, err := second.Queued(ctx, "e", 1); return err })
@@ -91,6 +99,11 @@ func TestPromise7RequestsWaitInOrder(t *testing.T) {
 	third := requests(t, server, natsbroker.RequestsConfig{})
 	who, _ = entries(third, 100)
 	require.Empty(t, who)
+	for i := range 3 {
+		require.NoError(t, third.Put(ctx, "e", wants(fmt.Sprint("new", i))))
+	}
+	_, err = second.Queued(ctx, "e", 100)
+	require.Error(t, err, "of an event that was deleted it has nothing in hand any more")
 	others, err := third.Queued(ctx, "other", 100)
 	require.NoError(t, err)
 	require.Len(t, others, 10)
