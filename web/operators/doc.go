@@ -24,7 +24,8 @@
 //
 //  1. A token is known by its hash only: nothing in the store opens anything.
 //  2. It counts until its end or its revocation, everywhere at once, and so do the
-//     sessions begun with it.
+//     sessions begun with it. A socket of the console that is open ends within a second
+//     (web.TestTheTrailNamesTheOperator, hub.TestOps).
 //  3. A name is one operator; a new one of the same name does not wake old sessions.
 //  4. While the store is away nobody is taken for an operator, or told they are none.
 package operators
