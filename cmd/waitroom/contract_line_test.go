@@ -193,7 +193,7 @@ func TestContractTurns(t *testing.T) {
 func TestContractGhosts(t *testing.T) {
 	t.Parallel()
 	s := startInstance(t)
-	s.create("ghosts", facts{"max_active": 10, "grace": "3s", "claim_ttl": "1m", "state": "paused"})
+	s.create("ghosts", facts{"max_active": 10, "grace": "10s", "claim_ttl": "1m", "state": "paused"})
 	people := make([]*person, 30)
 	for i := range people {
 		people[i] = join(t, s, "ghosts")
@@ -215,7 +215,7 @@ func TestContractGhosts(t *testing.T) {
 		_, m := s.ops(http.MethodGet, "/ghosts", nil)
 		return m["waiting"].(float64)
 	}
-	until(t, 20*time.Second, "the ten ghosts are gone", func() bool {
+	until(t, time.Minute, "the ten ghosts are gone", func() bool {
 		polls(people[25:])
 		return waiting() == 10
 	})

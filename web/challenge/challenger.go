@@ -207,6 +207,9 @@ func (c *Challenger) Check(ctx context.Context, a Attempt) (cleared bool, err er
 			return false, nil
 		}
 		return false, fmt.Errorf("%w: %w", ErrFailed, err)
+	case errors.Is(err, waitroom.ErrUnavailable):
+		outcome = "busy"
+		return false, err
 	case err != nil:
 		outcome = "failed"
 		return false, fmt.Errorf("%w: %w", ErrFailed, err)

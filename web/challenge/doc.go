@@ -54,7 +54,9 @@
 //
 //   - The provider: after three seconds, or at once when it failed five times in a row,
 //     on_error decides: refuse (default) lets nobody join who has no place, pass goes on
-//     without the challenge, but never past the address's limit.
+//     without the challenge, but never past the address's limit. At most 64 responses are
+//     asked about at once by each instance; beyond them 503, whatever on_error says, so
+//     that a flood of made-up ones does not pass for a provider that is down.
 //   - The store: a right solution cannot be marked as spent, so 503, as the join itself
 //     would be.
 //

@@ -57,12 +57,14 @@ type provider struct {
 	hosts                 []string
 	client                *http.Client
 	breaker               circuitbreaker.CircuitBreaker[any]
+	asking                chan struct{} // a token for each question on its way
 }
 
 func newProvider(kind, address, secret string, hosts []string) *provider {
 	return &provider{
 		kind: kind, address: address, secret: secret, hosts: hosts,
 		client: &http.Client{Timeout: patience},
+		asking: make(chan struct{}, mostAsked),
 		breaker: circuitbreaker.NewBuilder[any]().
 			WithFailureThreshold(downAfter).WithSuccessThreshold(1).WithDelay(downFor).Build(),
 	}
@@ -80,8 +82,19 @@ type answered struct {
 	Codes    []string `json:"error-codes"`
 }
 
-// verify is nil for a good response, errDown (wrapped), or why it does not count.
+// mostAsked is how many questions may be on their way to a provider at once: a flood of
+// made-up responses is not to become its flood, nor to look like its failure.
+const mostAsked = 64
+
+// verify is nil for a good response, errDown (wrapped), waitroom.ErrUnavailable while too
+// many are asked about already, or why it does not count.
 func (p *provider) verify(ctx context.Context, event waitroom.EventID, response string, addr netip.Addr) error {
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	default:
+		return fmt.Errorf("%s: %w: %d responses are being asked about", p.kind, waitroom.ErrUnavailable, mostAsked)
+	}
 	if !p.breaker.TryAcquirePermit() {
 		return fmt.Errorf("%s: %w: it failed too often just now", p.kind, errDown)
 	}

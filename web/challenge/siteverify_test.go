@@ -126,6 +126,39 @@ func TestPromise7AProviderThatIsDown(t *testing.T) {
 	require.False(t, c.Knows(waitroom.ChallengeTurnstile))
 }
 
+// doc.go promise 7: a flood of made-up responses ends here, and is no failure of the
+// provider that a policy would let pass.
+func TestPromise7AFloodIsNotTheProviders(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	asked := make(chan struct{}, mostAsked)
+	c := provided(t, waitroom.ChallengeHCaptcha, standIn(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-over
+		_, _ = io.WriteString(w, `{"success":false}`)
+	}))
+	c.providers[waitroom.ChallengeHCaptcha].client.Timeout = time.Minute
+	failed := make(chan error, mostAsked)
+	for i := range mostAsked {
+		go func() {
+			_, err := c.Check(t.Context(), bringing(waitroom.ChallengeHCaptcha, fmt.Sprint("made up ", i), waitroom.ChallengePass))
+			failed <- err
+		}()
+	}
+	for range mostAsked {
+		<-asked
+	}
+	cleared, err := c.Check(t.Context(), bringing(waitroom.ChallengeHCaptcha, "one more", waitroom.ChallengePass))
+	require.ErrorIs(t, err, waitroom.ErrUnavailable)
+	require.False(t, cleared)
+	close(over)
+	for range mostAsked {
+		require.ErrorIs(t, <-failed, errWrong)
+	}
+	_, err = c.Check(t.Context(), bringing(waitroom.ChallengeHCaptcha, "later", waitroom.ChallengePass))
+	require.ErrorIs(t, err, errWrong, "asked again")
+}
+
 // The names of actions are such that every provider takes them, and one's own.
 func TestActions(t *testing.T) {
 	t.Parallel()
