@@ -55,6 +55,9 @@ func newGrant(event EventID, entry, jti, seq, admitted, claim, subject string) (
 	if err != nil {
 		return Grant{}, err
 	}
+	if entry == "" || jti == "" {
+		return Grant{}, unavailable(fmt.Errorf("grant: %w: no entry or no token", errReply))
+	}
 	g := Grant{
 		Event: event, Entry: EntryID(entry), Seq: Seq(n[0]), Subject: entry, JTI: jti,
 		AdmittedAt: millis(n[1]), ClaimBy: millis(n[2]), State: EntryAdmitted,

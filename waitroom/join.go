@@ -245,7 +245,7 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 	case "e":
 		state, seq, _ := strings.Cut(rest, " ")
 		n, err := numbers(seq)
-		if err != nil {
+		if err != nil || state == "" {
 			return Place{}, damaged()
 		}
 		p.Seq, p.State = Seq(n[0]), EntryState(state)
@@ -262,6 +262,9 @@ func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
 		g, err := parsePacked(event, string(entry), rest[:i], n[0])
 		if err != nil {
 			return Place{}, err
+		}
+		if g.State == "" {
+			return Place{}, damaged()
 		}
 		p.Seq, p.State, p.Grant = g.Seq, g.State, g
 		return p, nil
