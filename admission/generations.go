@@ -36,13 +36,6 @@ func (g *generations[K, V]) put(k K, v V) {
 	g.add(k, v)
 }
 
-// len is the number of entries held, those in both generations twice.
-func (g *generations[K, V]) len() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.young) + len(g.old)
-}
-
 func (g *generations[K, V]) add(k K, v V) {
 	if len(g.young) >= g.size {
 		g.old, g.young = g.young, make(map[K]V)

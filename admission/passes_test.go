@@ -328,3 +328,10 @@ func BenchmarkMint(b *testing.B) {
 		_, _ = p.Mint(g)
 	}
 }
+
+// len is the number of entries held, those in both generations twice.
+func (g *generations[K, V]) len() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.young) + len(g.old)
+}

@@ -143,8 +143,7 @@
 //     column, all at once; an import that would take or change what somebody has is
 //     refused by its lines, and then nothing is done.
 //  21. Seats that an operator holds back or puts on sale, and slots, courses and stock
-//     that one closes and opens, are so on every node; nobody
-//     loses a seat by it.
+//     that one closes and opens, are so on every node; nobody loses a seat by it.
 //  22. Reading the map asks the database nothing, however many read it: 2,000 readers
 //     of 5,000 seats, no statement. A read takes 10 µs on a busy machine while each
 //     hundredth finds a seat changed (go test -bench 'Map$' ./ticket).

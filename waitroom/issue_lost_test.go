@@ -36,6 +36,13 @@ func issueMany(tb testing.TB, l *Line, n int) []Issued {
 func TestWhatACrashLosesOfTokens(t *testing.T) {
 	t.Parallel()
 	const kept, late = 300, 200
+	dies := func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line {
+		t.Helper()
+		more()
+		srv.Kill(t)
+		srv.Restart(t)
+		return l
+	}
 	crash := map[string]struct {
 		aof string
 		// breaks gives the line on the store as it is after a crash; it calls more for
@@ -43,20 +50,8 @@ func TestWhatACrashLosesOfTokens(t *testing.T) {
 		breaks func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line
 		lost   int
 	}{
-		"always, the process dies": {"always", func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line {
-			t.Helper()
-			more()
-			srv.Kill(t)
-			srv.Restart(t)
-			return l
-		}, 0},
-		"everysec, the process dies": {"everysec", func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line {
-			t.Helper()
-			more()
-			srv.Kill(t)
-			srv.Restart(t)
-			return l
-		}, 0},
+		"always, the process dies":   {"always", dies, 0},
+		"everysec, the process dies": {"everysec", dies, 0},
 		"everysec, the machine dies": {"everysec", func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line {
 			t.Helper()
 			synced := srv.Written(t)

@@ -64,16 +64,6 @@ func (l Leaf) People() int64 {
 	return n
 }
 
-// Contains reports whether the leaf let this sequence in.
-func (l Leaf) Contains(seq int64) bool {
-	for _, r := range l.Runs {
-		if seq >= r.First && seq <= r.last() {
-			return true
-		}
-	}
-	return false
-}
-
 const (
 	leafParts = 13 // 12 without Behind
 	// maxNumber bounds every number of a leaf: sequences and moments stay exact.

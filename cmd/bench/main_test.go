@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waitroom-dev/waitroom/admission/ledger"
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -140,12 +140,7 @@ func TestReportIsWritten(t *testing.T) {
 // both sides, and a line for each bar.
 func TestUnitsMeasureWhatTheyPromise(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not installed")
-		}
-		t.Skip("redis-server is not installed")
-	}
+	redistest.Need(t, "redis-server")
 	b := newBench(true)
 	b.sizes = sizes{
 		rounds: 1, round: 50 * time.Millisecond, warm: 10 * time.Millisecond, conns: 8,

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
 // Server is a nats-server process with a directory of its own.
@@ -28,18 +30,10 @@ type Server struct {
 // test is skipped, or fails under CI=true.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	if _, err := exec.LookPath("nats-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			require.NoError(tb, err)
-		}
-		tb.Skip("nats-server is not installed")
-	}
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	redistest.Need(tb, "nats-server")
+	port, err := redistest.FreePort(tb.Context())
 	require.NoError(tb, err)
-	address, ok := l.Addr().(*net.TCPAddr)
-	require.True(tb, ok)
-	require.NoError(tb, l.Close())
-	s := &Server{port: address.Port, dir: tb.TempDir()}
+	s := &Server{port: port, dir: tb.TempDir()}
 	s.start(tb)
 	tb.Cleanup(func() { s.end(syscall.SIGKILL) })
 	return s

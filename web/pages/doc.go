@@ -51,5 +51,6 @@
 //  12. Where a socket says what changes on the seat map, the page does not ask; a choice
 //     that went is named, and nothing that is older than what it has counts.
 //  13. Where a challenge is wanted, ALTCHA's own widget solves it, or without it the page
-//     itself, on our origin and under the same policy, without a person's doing; what cannot be solved here is said.
+//     itself, on our origin and under the same policy, without a person's doing;
+//     what cannot be solved here is said.
 package pages

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waitroom-dev/waitroom/ticket/pay"
+	"github.com/waitroom-dev/waitroom/waitroom/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -219,19 +220,16 @@ func TestStripesOwnMock(t *testing.T) {
 		require.NotEqual(t, "true", os.Getenv("CI"), "%s", out)
 		t.Skipf("cannot be built here: %s", out)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	number, err := redistest.FreePort(t.Context())
 	require.NoError(t, err)
-	address := l.Addr().String()
-	_, port, err := net.SplitHostPort(address)
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
+	port := strconv.Itoa(number)
 	mock := exec.Command(bin, "-http-port", port) // built just now, killed below
 	require.NoError(t, mock.Start())
 	t.Cleanup(func() {
 		_ = mock.Process.Kill()
 		_ = mock.Wait()
 	})
-	c := client(t, "http://"+address)
+	c := client(t, "http://"+net.JoinHostPort("127.0.0.1", port))
 	var charge pay.Charge
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		if charge, err = c.Charge(t.Context(), asked); err == nil || time.Now().After(deadline) {
