@@ -62,8 +62,8 @@ func (r receipts) readCredit(token string) (credit, error) {
 	invalid := func(what string) (credit, error) {
 		return credit{}, fmt.Errorf("credit: %s: %w", what, ErrTokenInvalid)
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(token) > creditLongest || len(b) <= receiptMAC {
+	b, ok := decodeToken(token)
+	if !ok || len(token) > creditLongest || len(b) <= receiptMAC {
 		return invalid("form")
 	}
 	payload, mac := b[:len(b)-receiptMAC], b[len(b)-receiptMAC:]

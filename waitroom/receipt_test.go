@@ -80,6 +80,9 @@ func FuzzReceipt(f *testing.F) {
 	f.Add(r.sign(receipt{Event: "e", Entry: newEntry(), Seq: 7}))
 	f.Add("")
 	f.Add("AQAB")
+	broken := r.sign(testReceipt())
+	f.Add(broken[:5] + "\n" + broken[5:])
+	f.Add(broken + "\r\n")
 	f.Fuzz(func(t *testing.T, token string) {
 		rc, err := r.read(token)
 		if err != nil {
