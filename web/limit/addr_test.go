@@ -3,7 +3,6 @@ package limit
 import (
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,10 +76,10 @@ func FuzzClientAddr(f *testing.F) {
 		if within(proxies, client) {
 			return
 		}
+		if strings.ContainsAny(real, ", \t") {
+			return // a zone may hold anything, and no proxy writes one
+		}
 		for _, lines := range [][]string{{written + "," + real}, {written, real}, {written, real + ", 10.0.0.2"}} {
-			if slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(real, ",") }) {
-				return // a zone may hold anything, and no proxy writes one
-			}
 			require.Equal(t, client, ClientAddr(from("10.0.0.1:99", lines...), proxies), "%q", lines)
 		}
 	})
