@@ -32,6 +32,8 @@ type Numbering struct {
 	Seq int64
 	// Winner is true for a number of the event's winners.
 	Winner bool
+
+	unsafe bool // nobody knows whether the queue outside of the store has it
 }
 
 // Result is somebody's number, as every node is told of it.
@@ -60,6 +62,15 @@ type RequestQueue interface {
 
 // Outside is the record of a request that waits in another queue than the store's.
 const Outside = "-"
+
+// Before a request's id: enqueue.lua says by unsure that the request is perhaps not in
+// the queue outside of the store, and is told by inQueue that it is. Until then it
+// counts as not made: whoever was refused, and asks where they stand, is not told to
+// wait for a number that nobody would give them.
+const (
+	unsure  = "?"
+	inQueue = "+"
+)
 
 // mostQueued bounds the requests of an event that wait for a number: about 150 bytes
 // of the store each. At the bound new ones are refused with ErrBusy.
@@ -101,7 +112,7 @@ func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, erro
 	if l.cfg.Requests == nil || n.Seq > 0 {
 		return n, nil
 	}
-	// Also who waits already: nobody knows whether their first try got there.
+	// Also who waits already: a queue that was restored from a copy may have lost them.
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
 	q := QueuedRequest{Entry: n.Entry, Request: n.RequestID, Subject: cmp.Or(who.subject, string(n.Entry))}
@@ -110,6 +121,13 @@ func (l *Line) Enqueue(ctx context.Context, req EnqueueRequest) (Numbering, erro
 			err = unavailable(err)
 		}
 		return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
+	}
+	if n.unsafe {
+		c.request = inQueue + n.RequestID
+		if _, err = l.enqueue(ctx, req.Event, c); err != nil {
+			return Numbering{}, fmt.Errorf("enqueue in %s: %w", req.Event, err)
+		}
+		n.unsafe = false
 	}
 	return n, nil
 }
@@ -154,10 +172,10 @@ func parseNumbering(event EventID, entry EntryID, r placeReply) (Numbering, erro
 	case f[0] == "full":
 		return n, fmt.Errorf("%d requests wait for a number: %w", mostQueued, ErrBusy)
 	case f[0] == "q" && len(f) == 2:
-		n.RequestID = f[1]
+		n.asked(f[1])
 		return n, nil
 	case f[0] == "n" && len(f) == 4:
-		n.RequestID = f[1]
+		n.asked(f[1])
 		return n, n.read(f[2] + " " + f[3])
 	}
 	_, err := parsePlace(event, entry, r)
@@ -166,6 +184,9 @@ func parseNumbering(event EventID, entry EntryID, r placeReply) (Numbering, erro
 	}
 	return n, err
 }
+
+// asked takes a request's id in.
+func (n *Numbering) asked(request string) { n.RequestID, n.unsafe = strings.CutPrefix(request, unsure) }
 
 // read takes "seq winner" in.
 func (n *Numbering) read(text string) error {
@@ -179,7 +200,8 @@ func (n *Numbering) read(text string) error {
 }
 
 // Numbering says where somebody's request stands, by receipt or by subject. Errors:
-// ErrTokenInvalid, ErrWrongEvent, ErrNoEntry (nothing was asked for), ErrUnavailable.
+// ErrTokenInvalid, ErrWrongEvent, ErrNoEntry (nothing was asked
+// for, or the queue did not take it), ErrUnavailable.
 func (l *Line) Numbering(ctx context.Context, req JoinRequest) (Numbering, error) {
 	n := Numbering{Event: req.Event, Receipt: req.Receipt}
 	if req.Subject != "" {
@@ -197,15 +219,18 @@ func (l *Line) Numbering(ctx context.Context, req JoinRequest) (Numbering, error
 	asked := pipe.HGet(ctx, l.keys.asks(req.Event), string(n.Entry))
 	number := pipe.HGet(ctx, l.keys.numbers(req.Event), string(n.Entry))
 	_, _ = pipe.Exec(ctx) // each says its own error
-	var err error
-	if n.RequestID, err = asked.Result(); err != nil {
+	request, err := asked.Result()
+	if err != nil {
 		if errors.Is(err, redis.Nil) {
 			return n, fmt.Errorf("number: %w", ErrNoEntry)
 		}
 		return n, fmt.Errorf("number: %w", unavailable(err))
 	}
+	n.asked(request)
 	text, err := number.Result()
 	switch {
+	case errors.Is(err, redis.Nil) && n.unsafe:
+		return n, fmt.Errorf("number: %w", ErrNoEntry)
 	case errors.Is(err, redis.Nil):
 		return n, nil
 	case err != nil:

@@ -114,19 +114,35 @@ func TestPromise12QueueElsewhere(t *testing.T) {
 	q.err = ErrBusy
 	_, err = ask()
 	require.ErrorIs(t, err, ErrBusy)
+	holder := JoinRequest{Event: "e", Receipt: l.signer.sign(receipt{Event: "e", Entry: q.puts[0].Entry})}
+	_, err = l.Numbering(ctx, holder)
+	require.ErrorIs(t, err, ErrNoEntry, "who was refused does not wait")
 	q.err = nil
 	a, err := ask()
 	require.NoError(t, err)
 	want := QueuedRequest{Entry: a.Entry, Request: "key-a", Subject: string(a.Entry)}
 	require.Equal(t, []QueuedRequest{want, want, want}, q.puts, "the same person, the same request")
+	n, err := l.Numbering(ctx, holder)
+	require.NoError(t, err)
+	require.Equal(t, Numbering{Event: "e", Entry: a.Entry, RequestID: "key-a", Receipt: holder.Receipt}, n)
 	waiting, err := l.Queued(ctx, "e", 10)
 	require.NoError(t, err)
 	require.Empty(t, waiting, "the store's own queue has none")
+	q.err = ErrBusy // one who was refused has a number all the same if the queue had taken them
+	_, err = l.Enqueue(ctx, EnqueueRequest{JoinRequest: JoinRequest{Event: "e"}, RequestID: "key-b"})
+	require.ErrorIs(t, err, ErrBusy)
+	b := q.puts[3].Entry
+	require.NoError(t, l.Numbered(ctx, "e", []NumberedRequest{{Record: Outside, Result: Result{Entry: b, Seq: 2, Winner: true}}}))
+	n, err = l.Numbering(ctx, JoinRequest{Event: "e", Receipt: l.signer.sign(receipt{Event: "e", Entry: b})})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n.Seq)
+	require.Equal(t, "key-b", n.RequestID)
+	q.err = nil
 	require.NoError(t, l.Numbered(ctx, "e", []NumberedRequest{{Record: Outside, Result: Result{Entry: a.Entry, Seq: 1}}}))
 	a, err = ask()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, a.Seq)
-	require.Len(t, q.puts, 3, "who has a number waits no more")
+	require.Len(t, q.puts, 4, "who has a number waits no more")
 	require.NoError(t, l.Delete(ctx, "e", "op"))
 	require.Equal(t, []EventID{"e"}, q.gone)
 	open(t, l, nil)

@@ -188,7 +188,8 @@
 //  11. What was issued is in the archive until it is filed, also when its event is
 //     deleted meanwhile.
 //  12. In mode buffered a person has one request in the queue, in the order of
-//     arrival, and hears one number whenever they ask.
+//     arrival, and hears one number whenever they ask. Whom a queue outside of the
+//     store did not take is refused and does not wait.
 //  13. Where the order is drawn, whoever joined before the opening stands as the
 //     published draw says, and everybody else behind; nobody comes in before it. A store
 //     that ends with its process takes no draw with it that was kept (KeepDraw).

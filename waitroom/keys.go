@@ -34,7 +34,7 @@ func (k keys) feed(e EventID) string    { return k.of(e, "feed") }    // stream 
 func (k keys) audit(e EventID) string   { return k.of(e, "audit") }   // stream of what operators did
 func (k keys) issued(e EventID) string  { return k.of(e, "issued") }  // hash: entry → "rank jti seq admitted_ms claim_ms subject" (mode instant only)
 func (k keys) archive(e EventID) string { return k.of(e, "archive") } // stream: tokens given out that no database has yet
-func (k keys) asks(e EventID) string    { return k.of(e, "asks") }    // hash: entry → request id (mode buffered only)
+func (k keys) asks(e EventID) string    { return k.of(e, "asks") }    // hash: entry → request id, "?" before it: perhaps not in the queue (mode buffered only)
 func (k keys) queue(e EventID) string   { return k.of(e, "queue") }   // stream: requests that wait for a number
 func (k keys) numbers(e EventID) string { return k.of(e, "numbers") } // hash: entry → "seq winner"
 func (k keys) grave(e EventID) string   { return k.of(e, "grave") }   // hash: what a deleted event leaves behind

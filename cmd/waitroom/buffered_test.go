@@ -4,11 +4,13 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -136,4 +138,50 @@ func TestBufferedResultIsPushed(t *testing.T) {
 		require.Equal(t, true, result["winner"])
 		request{"POST", "/v1/events/push/tokens", "", nil}.refused(t, s, 409, "wrong_mode")
 	})
+}
+
+// A queue that is full, of a stream that an operator has made small: whoever it does not
+// take is refused, with a time to come again, and does not hear "processing"; when
+// somebody has been numbered it takes them.
+func TestBufferedQueueIsFull(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	conn, err := natsbroker.Connect(server.URL(), zap.NewNop())
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: keyPrefix + "-requests", Subjects: []string{keyPrefix + ".requests.*"}, Retention: jetstream.WorkQueuePolicy, Duplicates: time.Minute,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+	})
+	require.NoError(t, err)
+	secret := strings.Repeat("secret of the site ", 3)
+	stores := append(realServers.flags(t), "--queue", server.URL(), "--identity-secret", secret)
+	s := startInstance(t, append(stores, "--roles", "line,admission,ticket")...)
+	s.create("small", facts{"mode": "buffered", "winners": []int{2}, "identity": "jwt"})
+	as := func(subject string) map[string]string {
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": subject, "exp": time.Now().Add(time.Hour).Unix()}).SignedString([]byte(secret))
+		require.NoError(t, err)
+		return bearerOf(token)
+	}
+	entries := s.url + "/v1/events/small/entries"
+	status, _, body := call(t, http.MethodPost, entries, nil, as("ann"))
+	require.Equal(t, http.StatusAccepted, status, body)
+	status, header, body := call(t, http.MethodPost, entries, nil, as("bob"))
+	require.Equal(t, http.StatusServiceUnavailable, status, body)
+	require.Equal(t, "unavailable", body["code"])
+	require.NotEmpty(t, header.Get("Retry-After"))
+	for who, want := range map[string]int{"ann": http.StatusAccepted, "bob": http.StatusNotFound} {
+		status, _, body := call(t, http.MethodGet, entries+"/me", nil, as(who))
+		require.Equal(t, want, status, "%s: %v", who, body)
+	}
+	startInstance(t, append(stores, "--roles", "worker")...)
+	for i, who := range []string{"ann", "bob"} {
+		until(t, 30*time.Second, who+" has a number", func() bool {
+			status, _, body := call(t, http.MethodPost, entries, nil, as(who))
+			require.NotEqual(t, http.StatusNotFound, status)
+			return status == http.StatusOK && body["seq"] == float64(i+1) && body["winner"] == (i == 1)
+		})
+	}
 }

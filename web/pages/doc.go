@@ -47,7 +47,8 @@
 //     this device joined is kept, and whoever was in the draw can have the page work
 //     out their place anew; what does not fit is named.
 //  11. A number is asked for under one key of this device, over retries and visits, and
-//     comes by whatever connection there is.
+//     comes by whatever connection there is. Where the service has lost the request, the
+//     page makes it again (cmd/waitroom plays it against the real service).
 //  12. Where a socket says what changes on the seat map, the page does not ask; a choice
 //     that went is named, and nothing that is older than what it has counts.
 //  13. Where a challenge is wanted, ALTCHA's own widget solves it, or without it the page

@@ -155,6 +155,14 @@ async function askPlace(attempt) {
     take({ type: 'Place', place: answered.place });
     return answer.wait;
   } catch (err) {
+    if (err.status === 404 && device.get(attemptKey(event, 'number'))) {
+      // The service has lost that this device asked for a number, or could not take it:
+      // under the same key it is the same number.
+      take({ type: 'Nobody' });
+      join();
+      err.over = true;
+      throw err;
+    }
     const over = { 404: { type: 'ended', state: 'expired' }, 401: { type: 'Stranger' } }[err.status] ??
       (err.code === 'blocked' && { type: 'ended', state: 'blocked' });
     if (over) {
@@ -208,7 +216,7 @@ async function join() {
   note = '';
   render();
   const instant = state.event?.mode === 'instant';
-  const key = state.event?.mode === 'buffered' ? numberKey() : undefined;
+  const key = state.event?.mode === 'buffered' || device.get(attemptKey(event, 'number')) ? numberKey() : undefined;
   try {
     const answer = await insist(
       async (attempt) => (await comeAgain(attempt)) ??
