@@ -36,7 +36,13 @@ Habits are shares of the crowd, each judged by what a correct service may do:
   --deaf     open a socket and never read it: cut within --patience, and nobody else notices
   --bots     no people: call in a closed loop with no token, heed nothing. Counted apart; 99 of 100 people
              are served all the same. With --forwarded each of the crowd names an address of its own, for
-             services that limit by address and believe this machine (serve --proxies 127.0.0.0/8)`,
+             services that limit by address and believe this machine (serve --proxies 127.0.0.0/8)
+
+Where the event wants a challenge of kind altcha, each person solves it, up to three times, as their page would.
+That is work for this machine, and meant to be: 0.2 to 0.4 s of a core for each person, up to eight times as
+much where they come fast. All workers together use the cores that there are, so people come no faster than
+these allow; the summary counts the challenges and their time, which is not in the latency of join. Other
+kinds ask a provider whether there is a person, and nobody here can answer that.`,
 		Example: "  waitroom load --target http://127.0.0.1:8080 --event demo --users 200 --ramp 5s --hold 2s --buy 0.5\n" +
 			"  waitroom load --event demo --target http://10.0.0.7:8080 --profile burst --tabs 0.1 --refresh 0.2 --poll 0.1",
 		Args: noArgs,

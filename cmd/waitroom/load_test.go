@@ -107,3 +107,16 @@ func TestLostInstanceBringsNoHerd(t *testing.T) {
 	require.LessOrEqual(t, most, int64(people/2/10+people/2/20), "per second: %v", perSecond) // half as much again, for a busy machine
 	require.Less(t, h.Max(), time.Minute.Microseconds())
 }
+
+// The crowd solves the puzzles of a real service, as pages do.
+func TestCrowdSolvesChallenges(t *testing.T) {
+	t.Parallel()
+	s := startInstance(t)
+	s.create("guarded", facts{"rate_per_s": 100, "challenge": facts{"kind": "altcha", "when": "on"}})
+	r, printed, err := crowd(t, filepath.Join(t.TempDir(), "report.json"), []*instance{s},
+		"--event", "guarded", "--users", "5", "--ramp", "100ms", "--hold", "50ms", "--buy", "0", "--sample", "1")
+	require.NoError(t, err, printed)
+	counts := r["counts"].(map[string]any)
+	require.EqualValues(t, 5, counts["joined"], printed)
+	require.EqualValues(t, 5, counts["solved"], printed)
+}

@@ -28,6 +28,7 @@ type call struct {
 	from         string // X-Forwarded-For
 	entry        string // entry token
 	key          string // Idempotency-Key
+	solution     string // X-Challenge
 	etag         string // If-None-Match
 	body         string // JSON, or empty
 }
@@ -167,6 +168,7 @@ func (c *client) once(ctx context.Context, target int, k call, attempt int) (ans
 	set("X-Forwarded-For", k.from)
 	set("X-Entry-Token", k.entry)
 	set("Idempotency-Key", k.key)
+	set("X-Challenge", k.solution)
 	set("If-None-Match", k.etag)
 	if attempt > 1 {
 		set("X-Attempt", strconv.Itoa(attempt))

@@ -2,7 +2,8 @@
 //
 // It knows the service only from outside: the contract over HTTP and WebSockets.
 // It imports none of the service's packages, so that an error there cannot hide
-// itself here.
+// itself here; but for challenge.Solve, which is the client's side of a puzzle and is
+// held against ALTCHA's own where it stands.
 //
 // # What exists
 //
@@ -29,6 +30,7 @@
 //	arrive ─▶ join ─▶ socket, hello ─▶ positions ─▶ admitted ─▶ hold ─▶ buy ──▶ outcome, stays
 //	            │        ▲      │ bye, lost                        └──▶ leave
 //	            │        └──────┘ backoff, asks by GET meanwhile
+//	            ├─▶ challenge, solved, join again
 //	            └─▶ refused (closed, blocked)
 //
 // # Habits, and what breaks a promise
@@ -51,7 +53,11 @@
 // before. Join latency runs from the scheduled moment to the answer, retries and
 // the wait for a free connection included, so a stall shows in full.
 //
-//   - join: from the scheduled arrival to the answer that gave a place.
+//   - join: from the scheduled arrival to the answer that gave a place, less the time
+//     from a puzzle in hand to its solution: that is this tool's.
+//   - challenge: working a puzzle out, without the wait for a core. A worker works out no
+//     more at a time than its share of the cores, so cores bound how many such people come
+//     in a second, whatever the ramp says.
 //   - connect: from the wish for a socket to its hello.
 //   - reconnect: from the end of a socket that ended without a word to the hello of
 //     the next; the people's own appointments, nearest to the front first, are in it.

@@ -39,6 +39,8 @@ type Counts struct {
 	Calls      int64 `json:"calls"`
 	Messages   int64 `json:"messages"`
 	Reconnects int64 `json:"reconnects"`
+	// Solved are the challenges that people worked out, over all tries.
+	Solved int64 `json:"solved"`
 	// LeftLine gave their place up while they waited; Reloads are pages loaded again,
 	// Tabs second tabs, Deaf those who never read, Polls questions of those without a
 	// socket, and NotModified those of them that brought nothing new.
@@ -67,6 +69,7 @@ func (c *Counts) add(o Counts) {
 	c.Calls += o.Calls
 	c.Messages += o.Messages
 	c.Reconnects += o.Reconnects
+	c.Solved += o.Solved
 	c.LeftLine += o.LeftLine
 	c.Reloads += o.Reloads
 	c.Tabs += o.Tabs

@@ -191,6 +191,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("joined %d, still waiting %d, admitted %d, entered %d, bought %d, sold out for %d, unpaid %d, left %d, refused %d, failed %d",
 		c.Joined, c.Joined-c.Admitted-c.LeftLine-c.Deaf-c.Refused-c.Failed, c.Admitted, c.Entered, c.Bought, c.SoldOut, c.Unpaid, c.Left, c.Refused, c.Failed)
 	row("%d calls, %d messages, %d reconnects", c.Calls, c.Messages, c.Reconnects)
+	if c.Solved > 0 {
+		row("challenges solved %d, which took about %.1f s of a core", c.Solved, r.LatencyMS[mChallenge].Mean*float64(c.Solved)/1000)
+	}
 	if c.LeftLine+c.Reloads+c.Tabs+c.Deaf+c.Polls > 0 {
 		row("left the line %d, pages loaded again %d, second tabs %d, never read %d, polls %d, of them with nothing new %d",
 			c.LeftLine, c.Reloads, c.Tabs, c.Deaf, c.Polls, c.NotModified)

@@ -12,6 +12,7 @@ import (
 // The latencies of a run; doc.go says what each runs from and to.
 const (
 	mJoin              = "join"
+	mChallenge         = "challenge"
 	mReconnect         = "reconnect"
 	mConnect           = "connect"
 	mFirstPosition     = "first_position"
@@ -31,7 +32,7 @@ const (
 
 // metrics is the order in which they are shown.
 var metrics = []string{
-	mJoin, mConnect, mReconnect, mFirstPosition, mPositionAge, mPositionAgeFront, mPositionAgePolled, mToToken, mToTokenPolled,
+	mJoin, mChallenge, mConnect, mReconnect, mFirstPosition, mPositionAge, mPositionAgeFront, mPositionAgePolled, mToToken, mToTokenPolled,
 	mToTokenAtLeast, mToTokenAtMost, mSeats, mReservation, mPayment, mOutcome, mOwnLag,
 }
 

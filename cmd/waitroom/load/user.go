@@ -88,7 +88,7 @@ func (u *user) path(rest string) string {
 // join takes a place. Its latency runs from the scheduled arrival.
 func (u *user) join(ctx context.Context) bool {
 	u.fact.Sent = u.clock.now()
-	a, err := u.ask(ctx, call{method: http.MethodPost, path: u.path("/entries"), key: u.newKey("join")})
+	a, worked, err := u.challenged(ctx, call{method: http.MethodPost, path: u.path("/entries"), key: u.newKey("join")})
 	if err != nil {
 		return false
 	}
@@ -100,7 +100,7 @@ func (u *user) join(ctx context.Context) bool {
 		}
 	case http.StatusForbidden:
 		u.refusal(a.code(), "join")
-		if code := a.code(); code == "challenge_required" || code == "challenge_failed" {
+		if wantsChallenge(a) {
 			u.live.failed.Add(1) // a person who is taken for a bot is not served
 			return false
 		}
@@ -110,7 +110,7 @@ func (u *user) join(ctx context.Context) bool {
 		return u.broken("join", a)
 	}
 	u.fact.Answered = u.clock.now()
-	u.hist.record(mJoin, time.Duration(u.fact.Answered)*time.Microsecond-u.due)
+	u.hist.record(mJoin, time.Duration(u.fact.Answered)*time.Microsecond-u.due-worked)
 	u.live.joined.Add(1)
 	u.fact.Entry, u.place = p.EntryID, p.PlaceToken
 	if p.waits() {

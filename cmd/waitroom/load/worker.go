@@ -25,9 +25,11 @@ type worker struct {
 	bots   *client // the bots' own, so that people's calls never wait for theirs
 	dialer *dialer
 	crew   *crew
-	shop   *shop
-	out    *lines
-	probes sync.WaitGroup // checks on the side, which delay no user
+	// solvers work out puzzles, which is what the tool has cores for and not connections.
+	solvers *crew
+	shop    *shop
+	out     *lines
+	probes  sync.WaitGroup // checks on the side, which delay no user
 	*books
 }
 
@@ -52,7 +54,7 @@ type books struct {
 // counters are Counts while they move.
 type counters struct {
 	arrived, joined, waiting, admitted, entered, bought, soldOut, unpaid, left, refused, failed,
-	leftLine, reloads, tabs, deaf, polls, notModified,
+	solved, leftLine, reloads, tabs, deaf, polls, notModified,
 	calls, messages, positions, reconnects atomic.Int64
 }
 
@@ -100,7 +102,7 @@ func newWorker(s spec, out io.Writer) *worker {
 	return &worker{
 		spec: s, clock: newClock(s.Start), limit: s.Start.Add(c.Limit),
 		dialer: d, client: newClient(c, d, c.Connections), bots: newClient(c, d, botConnections),
-		crew: newCrew(c.Connections), shop: &shop{}, out: newLines(out),
+		crew: newCrew(c.Connections), solvers: newCrew(solvers(c.Workers)), shop: &shop{}, out: newLines(out),
 		books: &books{hist: newHistograms(), tally: newTally()},
 	}
 }
@@ -109,6 +111,7 @@ func newWorker(s spec, out io.Writer) *worker {
 func (w *worker) run(ctx context.Context) error {
 	var crew, beat sync.WaitGroup
 	crew.Go(w.crew.run)
+	crew.Go(w.solvers.run)
 	beating, stop := context.WithCancel(ctx)
 	beat.Go(func() { w.beat(beating) })
 
@@ -118,6 +121,7 @@ func (w *worker) run(ctx context.Context) error {
 	stop()
 	beat.Wait()
 	w.crew.end()
+	w.solvers.end()
 	crew.Wait()
 	w.client.http.CloseIdleConnections()
 	w.bots.http.CloseIdleConnections()
@@ -207,7 +211,7 @@ func (w *worker) counts() Counts {
 		SoldOut: l.soldOut.Load(), Unpaid: l.unpaid.Load(), Left: l.left.Load(),
 		Refused: l.refused.Load(), Failed: l.failed.Load(), Calls: l.calls.Load(),
 		Messages: l.messages.Load(), Reconnects: l.reconnects.Load(),
-		LeftLine: l.leftLine.Load(), Reloads: l.reloads.Load(), Tabs: l.tabs.Load(), Deaf: l.deaf.Load(),
+		Solved: l.solved.Load(), LeftLine: l.leftLine.Load(), Reloads: l.reloads.Load(), Tabs: l.tabs.Load(), Deaf: l.deaf.Load(),
 		Polls: l.polls.Load(), NotModified: l.notModified.Load(),
 		ServerErrors: server, OwnErrors: own,
 	}
