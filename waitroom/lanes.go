@@ -25,6 +25,8 @@ type LaneSettings struct {
 	// MaxActive is the most people of this lane inside at any time; 0 is no bound but the
 	// event's.
 	MaxActive int `json:"max_active,omitempty"`
+	// Paused lets nobody of this lane in; joining it goes on, and so do the other lanes.
+	Paused bool `json:"paused,omitempty"`
 	// Load is how the lane's own load signal bounds its rate. Default: the event's law on
 	// the lane's signal, and on the event's where the lane has none.
 	Load *LoadSettings `json:"load,omitempty"`
@@ -34,6 +36,7 @@ type LaneSettings struct {
 type LaneCounts struct {
 	Name     string  `json:"name"`
 	RatePerS float64 `json:"rate_per_s"` // the most a second
+	Paused   bool    `json:"paused,omitempty"`
 	Waiting  int64   `json:"waiting"`
 	Inside   int64   `json:"inside"`
 }
@@ -45,8 +48,9 @@ const (
 	mostLanes = 16
 )
 
-// laneOf is the number of the lane of a sequence, from 0; 0 for an event without lanes.
-func (s *Settings) laneOf(seq Seq) int {
+// LaneNumber is the number of the lane of a sequence, from 0, in the order of the
+// settings; 0 for an event without lanes.
+func (s *Settings) LaneNumber(seq Seq) int {
 	if len(s.Lanes) == 0 {
 		return 0
 	}
@@ -55,7 +59,7 @@ func (s *Settings) laneOf(seq Seq) int {
 
 // LaneOf is the name of the lane in which a place is; empty for an event without lanes.
 func (s *Settings) LaneOf(seq Seq) string {
-	if lane := s.laneOf(seq); lane < len(s.Lanes) {
+	if lane := s.LaneNumber(seq); lane < len(s.Lanes) {
 		return s.Lanes[lane].Name
 	}
 	return ""
@@ -64,6 +68,8 @@ func (s *Settings) LaneOf(seq Seq) string {
 // LaneRate is the most people a second that a lane lets in by itself.
 func (s Settings) LaneRate(lane LaneSettings) float64 {
 	switch {
+	case lane.Paused:
+		return 0
 	case lane.RatePerS != nil:
 		return *lane.RatePerS
 	case lane.Share > 0:
@@ -82,7 +88,7 @@ func (e *Event) waitingIn(lane int) int64 {
 }
 
 // WaitingWith is how many wait in the lane of a sequence, or in all without lanes.
-func (e *Event) WaitingWith(seq Seq) int64 { return e.waitingIn(e.laneOf(seq)) }
+func (e *Event) WaitingWith(seq Seq) int64 { return e.waitingIn(e.LaneNumber(seq)) }
 
 // ForLane is the event as one of its lanes sees it (from 0): the lane's rate, law and
 // counts in place of the event's. Lane tells which it is.
@@ -172,7 +178,7 @@ func laneFields(s Settings) string {
 	var b strings.Builder
 	for _, l := range s.Lanes {
 		rate := "-"
-		if l.RatePerS != nil || l.Share > 0 {
+		if l.RatePerS != nil || l.Share > 0 || l.Paused {
 			rate = strconv.FormatFloat(s.LaneRate(l), 'f', -1, 64)
 		}
 		fmt.Fprintf(&b, "%s %s %d;", l.Name, rate, l.MaxActive)
@@ -204,7 +210,7 @@ func (e *Event) readLanes(text string) (seqs []Seq, err error) {
 		if err != nil {
 			return nil, err
 		}
-		e.LaneCounts = append(e.LaneCounts, LaneCounts{Name: l.Name, RatePerS: min(e.LaneRate(l), e.RatePerS), Waiting: n[0], Inside: n[1]})
+		e.LaneCounts = append(e.LaneCounts, LaneCounts{Name: l.Name, RatePerS: min(e.LaneRate(l), e.RatePerS), Paused: l.Paused, Waiting: n[0], Inside: n[1]})
 		seqs = append(seqs, Seq(n[2]))
 	}
 	return seqs, nil

@@ -96,8 +96,8 @@ func TestPromise21LanesKeepWhatTheEventPromises(t *testing.T) {
 				before, _, err := l.ReadReceipt("e", m.tokens[id].Receipt)
 				require.NoError(rt, err)
 				require.Equal(rt, before, id)
-				was := e.laneOf(seqOf(t, l, m.tokens[id].Receipt))
-				require.Equal(rt, was, e.laneOf(p.Seq), "whoever comes back stands in the lane where they were")
+				was := e.LaneNumber(seqOf(t, l, m.tokens[id].Receipt))
+				require.Equal(rt, was, e.LaneNumber(p.Seq), "whoever comes back stands in the lane where they were")
 				m.lines[was] = append(m.lines[was], id)
 				m.tokens[id] = JoinRequest{Event: "e", Receipt: p.Receipt}
 			},
@@ -320,4 +320,49 @@ func TestLanesThatPromiseTooMuchAreRefused(t *testing.T) {
 	e, err := l.Patch(t.Context(), "e", []byte(`{"lanes":[{"name":"eu","rate_per_s":7},{"name":"us"},{"name":"asia"}]}`), "test")
 	require.NoError(t, err)
 	require.InDelta(t, 7, e.LaneCounts[0].RatePerS, 0)
+}
+
+// A lane that is paused lets nobody in, whoever asks and for how many, while people join
+// it and the other lanes go on; afterwards its rate is what it was.
+func TestAPausedLaneHoldsItsPeopleAlone(t *testing.T) {
+	t.Parallel()
+	l := testLine(t, redistest.Start(t, redistest.Config{}).Client(t))
+	e := open(t, l, func(s *Settings) {
+		s.RatePerS, s.Lanes = 1000, []LaneSettings{{Name: "members", Share: 0.5}, {Name: "public"}}
+	})
+	now := noon
+	pause := func(on bool) {
+		e, err := l.Patch(t.Context(), "e", fmt.Appendf(nil, `{"lanes":[{"name":"members","share":0.5,"paused":%t},{"name":"public"}]}`, on), "op")
+		require.NoError(t, err)
+		want := LaneCounts{Name: "members", RatePerS: 500, Waiting: e.LaneCounts[0].Waiting, Inside: e.LaneCounts[0].Inside}
+		if on {
+			want.RatePerS, want.Paused = 0, true
+		}
+		require.Equal(t, want, e.LaneCounts[0])
+		require.InDelta(t, want.RatePerS, e.ForLane(0).RatePerS, 0)
+	}
+	in := func() (in [2]int) {
+		now = now.Add(time.Second)
+		freeze(t, l, now)
+		for lane := range in {
+			p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 3, Lane: lane})
+			require.NoError(t, err)
+			in[lane] = len(p.Grants)
+		}
+		return in
+	}
+	freeze(t, l, now)
+	pause(true)
+	for _, lane := range []string{"members", "public"} {
+		for range 8 {
+			groups, err := e.ChooseLane(lane, nil)
+			require.NoError(t, err)
+			_, err = l.Join(t.Context(), JoinRequest{Event: "e", Groups: groups})
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, [2]int{0, 3}, in())
+	require.Equal(t, [2]int{0, 3}, in())
+	pause(false)
+	require.Equal(t, [2]int{3, 2}, in())
 }

@@ -340,7 +340,7 @@ func (s *followed) countLanes(rec feedRecord) {
 	}
 	counts := slices.Clone(s.event.LaneCounts) // the old ones were given out
 	count := func(seq Seq, waiting, inside int64) {
-		if lane := s.event.laneOf(seq); lane < len(counts) {
+		if lane := s.event.LaneNumber(seq); lane < len(counts) {
 			counts[lane].Waiting = max(0, counts[lane].Waiting+waiting)
 			counts[lane].Inside += inside
 		}
@@ -359,7 +359,7 @@ func (s *followed) countLanes(rec feedRecord) {
 
 // laneOf is the part of what is known that a sequence is of. Callers hold mu.
 func (s *followed) laneOf(seq Seq) *laneView {
-	return &s.lanes[min(s.event.laneOf(seq), len(s.lanes)-1)]
+	return &s.lanes[min(s.event.LaneNumber(seq), len(s.lanes)-1)]
 }
 
 // moment is the event's clock now.

@@ -132,12 +132,20 @@ type problem struct {
 	Errors []waitroom.FieldError `json:"errors,omitempty"`
 	// RetryAfterMS is absent where trying again is of no use.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+	// Reason tells a program why somebody is not eligible: window_early, window_past,
+	// no_group, code_unknown or code_used.
+	Reason string `json:"reason,omitempty"`
 	// OpensAt is when the person's window opens, where it is to come.
 	OpensAt *stamp `json:"opens_at,omitempty"`
 	// Credit brings whom the service failed inside once more.
 	Credit string `json:"credit,omitempty"`
 	// Challenge is where a challenge is to be had, where one is wanted.
 	Challenge string `json:"challenge,omitempty"`
+}
+
+var notEligible = map[string]string{
+	waitroom.EarlyWindow: "window_early", waitroom.PastWindow: "window_past", waitroom.NoGroup: "no_group",
+	waitroom.UnknownCode: "code_unknown", waitroom.UsedCode: "code_used",
 }
 
 // problemOf finds the answer to an error, however it is wrapped.
@@ -156,7 +164,7 @@ func problemOf(err error) problem {
 	}
 	if e, ok := errors.AsType[*waitroom.NotEligibleError](err); ok {
 		const near = 10 * time.Minute // who has longer to wait is told the time alone
-		p.Detail = e.Why
+		p.Detail, p.Reason = e.Why, notEligible[e.Why]
 		if !e.OpensAt.IsZero() {
 			p.OpensAt = new(stamp(e.OpensAt))
 		}

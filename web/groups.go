@@ -30,12 +30,13 @@ type laneBody struct {
 	Name     string  `json:"name"`
 	Waiting  int64   `json:"waiting"`
 	RatePerS float64 `json:"rate_per_s"`
+	Paused   bool    `json:"paused,omitempty"`
 }
 
 func lanesOf(ev waitroom.Event) []laneBody {
 	var lanes []laneBody
 	for _, l := range ev.LaneCounts {
-		lanes = append(lanes, laneBody{l.Name, l.Waiting, l.RatePerS})
+		lanes = append(lanes, laneBody{l.Name, l.Waiting, l.RatePerS, l.Paused})
 	}
 	return lanes
 }

@@ -237,6 +237,14 @@ func (p Page) Press(key string) {
 	p.Run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '" + key + "', bubbles: true, cancelable: true }))")
 }
 
+// Type gives the keys of a keyboard to the tab, one after the other, as a hand would:
+// what a browser does by itself at a key, it does. Keys without a sign are those of
+// chromedp's package kb.
+func (p Page) Type(keys string) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Do(p.ctx, chromedp.KeyEvent(keys)))
+}
+
 // Focused is the data-id, else the id, of the focused element.
 func (p Page) Focused() string {
 	p.t.Helper()

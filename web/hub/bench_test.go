@@ -159,7 +159,7 @@ func BenchmarkFanOut(b *testing.B) {
 		}
 	})
 	// position{} at the far end is about as long as this one.
-	frame := appendFrame(nil, false, position{pos: 1_001_000, waiting: 1_001_000, eta: time.Hour, p90: time.Hour, tail: appendTail(nil, 10, 4210)}.append(nil))
+	frame := appendFrame(nil, false, position{pos: 1_001_000, waiting: 1_001_000, eta: time.Hour, p90: time.Hour, tail: appendTail(nil, "", 10, 4210)}.append(nil))
 	all := func(f func(i int)) time.Duration {
 		begun := time.Now()
 		var wg sync.WaitGroup

@@ -246,6 +246,7 @@ type said struct {
 	EtaS          int64   `json:"eta_s"`
 	EtaP90S       int64   `json:"eta_p90_s"`
 	RatePerS      float64 `json:"rate_per_s"`
+	Lane          string  `json:"lane"`
 	SeatsLeft     int64   `json:"seats_left"`
 	EntryToken    string  `json:"entry_token"`
 	ExpiresAt     string  `json:"expires_at"`

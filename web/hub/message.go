@@ -34,9 +34,14 @@ func (m position) append(b []byte) []byte {
 	return append(b, m.tail...)
 }
 
-// appendTail is the end of a position message, the same for all of an event. Below
-// zero seats mean that the event sells nothing, and the field is absent.
-func appendTail(b []byte, rate float64, seats int64) []byte {
+// appendTail is the end of a position message, the same for all of a lane, or of an event
+// without lanes (an empty name, and the field is absent). Below zero seats mean that the
+// event sells nothing, and the field is absent too.
+func appendTail(b []byte, lane string, rate float64, seats int64) []byte {
+	if lane != "" {
+		b = append(b, `,"lane":`...)
+		b = appendString(b, lane)
+	}
 	b = append(b, `,"rate_per_s":`...)
 	b = appendFloat(b, rate)
 	if seats >= 0 {

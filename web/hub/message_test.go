@@ -28,19 +28,20 @@ func TestMessagesAreWhatEncodingJSONWrites(t *testing.T) {
 		Waiting   int64   `json:"waiting"`
 		EtaS      int64   `json:"eta_s,omitempty"`
 		EtaP90S   int64   `json:"eta_p90_s,omitempty"`
+		Lane      string  `json:"lane,omitempty"`
 		RatePerS  float64 `json:"rate_per_s"`
 		SeatsLeft *int64  `json:"seats_left,omitempty"`
 	}
 	seats := int64(4210)
 	require.Equal(t,
-		marshal(t, positionMessage{"position", 12847, 12846, 200000, 26, 41, 500, &seats}),
-		string(position{pos: 12847, waiting: 200000, eta: 25100 * time.Millisecond, p90: 41 * time.Second, tail: appendTail(nil, 500, 4210)}.append(nil)))
+		marshal(t, positionMessage{"position", 12847, 12846, 200000, 26, 41, "eu-west", 500, &seats}),
+		string(position{pos: 12847, waiting: 200000, eta: 25100 * time.Millisecond, p90: 41 * time.Second, tail: appendTail(nil, "eu-west", 500, 4210)}.append(nil)))
 	require.Equal(t,
 		marshal(t, positionMessage{Type: "position", Position: 1, Waiting: 1, RatePerS: 0.1}),
-		string(position{pos: 1, tail: appendTail(nil, 0.1, -1)}.append(nil)), "no estimate and nothing for sale: the fields are absent")
+		string(position{pos: 1, tail: appendTail(nil, "", 0.1, -1)}.append(nil)), "no estimate and nothing for sale: the fields are absent")
 	same := func(want, got string) { t.Helper(); require.Equal(t, want, got) } // to the byte
 	same(`{"type":"position","position":3,"ahead":2,"waiting":3,"eta_s":1,"eta_p90_s":1,"rate_per_s":0,"seats_left":0}`,
-		string(position{pos: 3, eta: time.Millisecond, tail: appendTail(nil, 0, 0)}.append(nil))) // an estimate is never zero
+		string(position{pos: 3, eta: time.Millisecond, tail: appendTail(nil, "", 0, 0)}.append(nil))) // an estimate is never zero
 
 	require.Equal(t, marshal(t, struct {
 		Type        string `json:"type"`
@@ -94,7 +95,7 @@ func TestFloatsThatJSONCannotHold(t *testing.T) {
 // A position message is made without a single allocation.
 func TestPositionAllocatesNothing(t *testing.T) {
 	b := make([]byte, 0, 256)
-	m := position{pos: 12847, waiting: 200000, eta: time.Minute, p90: time.Minute, tail: appendTail(nil, 0.5, 4210)}
+	m := position{pos: 12847, waiting: 200000, eta: time.Minute, p90: time.Minute, tail: appendTail(nil, "", 0.5, 4210)}
 	require.Zero(t, testing.AllocsPerRun(100, func() { b = m.append(b[:0]) }))
 }
 

@@ -96,8 +96,9 @@ type people struct {
 	byEntry map[waitroom.EntryID]*person
 	// bySubject finds persons whom the site knows under a name of its own.
 	bySubject map[string]*person
-	// brief is what a position message says to all alike, as of tick.
-	brief position
+	// tails is what a position message says to all alike, as of tick: to those of each
+	// lane, or of the event where it has none.
+	tails [][]byte
 	tick  int64
 	// near is where the front ends: who is nearer is told every NearEvery.
 	near int64

@@ -112,9 +112,23 @@ func (ps *people) front(s *shard) int64 {
 	if !ok {
 		seats = -1
 	}
-	ps.brief = position{tail: appendTail(ps.brief.tail[:0], ev.RatePerS, seats)}
+	ps.brief(ev, seats)
 	ps.near = cfg.Near + int64(min(ev.RatePerS*cfg.FarEvery.Seconds(), float64(furthestNear*cfg.Near)))
 	return ps.near
+}
+
+// brief makes the tails anew, in the memory of those before.
+func (ps *people) brief(ev *waitroom.Event, seats int64) {
+	n := max(1, len(ev.LaneCounts))
+	if len(ps.tails) != n {
+		ps.tails = make([][]byte, n)
+	}
+	if len(ev.LaneCounts) == 0 {
+		ps.tails[0] = appendTail(ps.tails[0][:0], "", ev.RatePerS, seats)
+	}
+	for i, l := range ev.LaneCounts {
+		ps.tails[i] = appendTail(ps.tails[i][:0], l.Name, l.RatePerS, seats)
+	}
 }
 
 // soon plans c's next visit within its period, at a random tick, so that those
@@ -246,8 +260,9 @@ func (s *shard) gather(c *client, b []byte) []byte {
 func (s *shard) position(p *person) position {
 	ps := s.people(p.room)
 	ps.front(s)
-	m := ps.brief
-	m.pos, m.waiting = p.shown, ps.room.event.Load().WaitingWith(p.seq)
+	ev := ps.room.event.Load()
+	lane := min(ev.LaneNumber(p.seq), len(ps.tails)-1) // a foreign sequence is nobody's to shape
+	m := position{pos: p.shown, waiting: ev.WaitingWith(p.seq), tail: ps.tails[lane]}
 	if eta, p90, ok := s.h.deps.View.Estimate(p.room.id, p.seq, p.shown); ok {
 		m.eta, m.p90 = eta, p90
 	}

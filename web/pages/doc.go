@@ -8,6 +8,7 @@
 //	index.html ── wait.js ────┬─ place.js   what the page knows: one pure function from
 //	                          │             messages to the next page
 //	                          ├─ live.js    the connection: socket, else stream, else asking
+//	                          ├─ choice.js  which line, by which code, in whose window
 //	                          ├─ event.js   the public event, and the server's clock
 //	                          ├─ drawn.js   the check of one's own place in a draw, by draw.js
 //	                          ├─ challenge.js  a challenge before joining, by ALTCHA's widget or puzzle.js
@@ -54,4 +55,7 @@
 //  13. Where a challenge is wanted, ALTCHA's own widget solves it, or without it the page
 //     itself, on our origin and under the same policy, without a person's doing;
 //     what cannot be solved here is said.
+//  14. Where people may choose a line, one is chosen before joining, and the page tells
+//     of that line alone; where codes count there is a field, with what is wrong beside
+//     it; whose window comes later counts down to it.
 package pages

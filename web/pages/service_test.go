@@ -69,9 +69,10 @@ type service struct {
 	hellos     []string
 	noSocket   bool
 	noStream   bool
-	anyone     bool // entries/me knows everybody, whatever the token
-	newcomer   doc  // the answer to who joins; nil: at 50 in line
-	proof      any  // of the draw, for draw/me; nil: not in it
+	anyone     bool               // entries/me knows everybody, whatever the token
+	eligible   func(said doc) doc // why who joins with this body may not, or nil; nil: all may
+	newcomer   doc                // the answer to who joins; nil: at 50 in line
+	proof      any                // of the draw, for draw/me; nil: not in it
 }
 
 func newService(t *testing.T) *service {
@@ -239,12 +240,25 @@ func (s *service) postEntry(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	var said doc
+	_ = json.NewDecoder(r.Body).Decode(&said) // none is said
+	if s.eligible != nil {
+		if why := s.eligible(said); why != nil {
+			s.mu.Unlock()
+			why["status"], why["code"] = http.StatusForbidden, "not_eligible"
+			s.answer(w, http.StatusForbidden, why)
+			return
+		}
+	}
 	if s.place == nil || r.Header.Get("Authorization") != "Bearer "+s.token {
 		s.joined++
 		s.token = fmt.Sprintf("place-token-%d", s.joined)
 		s.place = doc{"entry_id": "ann", "state": "waiting", "position": 50, "ahead": 49, "waiting": 120}
 		if s.newcomer != nil {
 			s.place = maps.Clone(s.newcomer)
+		}
+		if said["lane"] != nil {
+			s.place["lane"] = said["lane"]
 		}
 		status = http.StatusCreated
 	}
@@ -350,7 +364,11 @@ func (s *service) first() doc {
 		}
 		return doc{"type": "event", "state": s.event["state"]}
 	}
-	return doc{"type": "position", "position": s.place["position"], "ahead": s.place["ahead"], "waiting": 120, "rate_per_s": 2}
+	m := doc{"type": "position", "position": s.place["position"], "ahead": s.place["ahead"], "waiting": 120, "rate_per_s": 2}
+	if lane := s.place["lane"]; lane != nil {
+		m["lane"], m["rate_per_s"] = lane, 30
+	}
+	return m
 }
 
 // hangUp cuts every live connection.

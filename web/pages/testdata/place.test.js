@@ -1,4 +1,4 @@
-import { ahead, ending, mayCheck, mayJoin, nothing, opening, panel, progress, reduce } from '/assets/place.js';
+import { ahead, ending, line, mayCheck, mayJoin, nothing, opening, panel, progress, reduce } from '/assets/place.js';
 import { same, yes } from './check.js';
 
 const open = { id: 'demo', name: 'Demo', state: 'open', rate_per_s: 10 };
@@ -20,6 +20,18 @@ export default {
     same([s.event.state, s.event.reason, s.event.since], ['paused', 'database_busy', held.since]);
     s = reduce(s, waiting(49, { event_state: 'open' }));
     same([s.event.state, s.event.reason, s.event.since, s.position], ['open', undefined, undefined, 49]);
+  },
+  'in an event with lanes the own line counts': () => {
+    const lanes = [{ name: 'members', waiting: 3, rate_per_s: 8 }, { name: 'public', waiting: 90, rate_per_s: 2 }];
+    const laned = { type: 'Event', event: { ...open, lanes } };
+    let s = play(laned, waiting(50, { lane: 'public' }));
+    same([s.lane, line(s).rate_per_s], ['public', 2]);
+    s = reduce(s, at(49, { lane: 'public', rate_per_s: 3 }));
+    same([line(s).rate_per_s, s.event.rate_per_s, s.event.lanes[0].rate_per_s], [3, 10, 8]);
+    s = reduce(s, { ...laned, event: { ...laned.event, lanes: [lanes[0], { ...lanes[1], paused: true, rate_per_s: 0 }] } });
+    same([s.position, line(s).paused], [49, true]);
+    same([play(event, waiting(5)).lane, line(play(event, waiting(5), at(4, { rate_per_s: 7 }))).rate_per_s], [null, 7]);
+    same(play(laned, waiting(5, { lane: 'public' }), { type: 'Nobody' }).lane, null);
   },
   'progress never falls': () => {
     let s = play(event, waiting(100));

@@ -9,6 +9,7 @@ export class Refusal extends Error {
     this.status = status;
     this.code = typeof body?.code === 'string' ? body.code : status >= 500 ? 'unavailable' : 'other';
     this.fields = Array.isArray(body?.errors) ? body.errors : [];
+    this.reason = typeof body?.reason === 'string' ? body.reason : ''; // why whoever asks may not join
     this.opens = Date.parse(body?.opens_at) || 0; // when the window of whoever asks opens
     this.wait = wait; // ms before which nobody may ask again
     this.challenge = typeof body?.challenge === 'string' ? body.challenge : ''; // where one is to be had

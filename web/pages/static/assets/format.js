@@ -104,6 +104,11 @@ export function recent(ms, now) {
   return new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit' }).format(new Date(ms));
 }
 
+// near is a point in time around now: then its hour will do.
+export function near(ms, now) {
+  return ms > now + 12 * 3600 * 1000 ? moment(ms) : recent(ms, now);
+}
+
 // span is a time from and to on the reader's own calendar.
 export function span(from, to) {
   return new Intl.DateTimeFormat(language, {

@@ -8,6 +8,7 @@ export const nothing = Object.freeze({
   phase: 'unknown', // unknown, none, lobby, queued, numbered, waiting, admitted, entered or ended
   position: null, // the least so far
   waiting: null,
+  lane: null, // the name of the line that this place is in, where the event has several
   first: null, // the position this place began with
   eta: null,
   p90: null,
@@ -83,12 +84,14 @@ function position(s, m) {
   const now = least(s.position, at);
   const event = s.event && { ...s.event };
   if (event) {
-    if (finite(m.rate_per_s) !== null) event.rate_per_s = m.rate_per_s;
+    const { lane = s.lane, rate_per_s: rate } = m;
+    if (finite(rate) !== null && !lane) event.rate_per_s = rate;
+    else if (finite(rate) !== null) event.lanes = event.lanes?.map((l) => (l.name === lane ? { ...l, rate_per_s: rate } : l));
     if (finite(m.seats_left) !== null) event.seats_left = m.seats_left;
   }
   return {
     ...s, event, phase: 'waiting', position: now, first: s.first === null ? at : Math.max(s.first, now),
-    waiting: Math.max(finite(m.waiting) ?? now, now), eta: finite(m.eta_s), p90: finite(m.eta_p90_s),
+    lane: m.lane ?? s.lane, waiting: Math.max(finite(m.waiting) ?? now, now), eta: finite(m.eta_s), p90: finite(m.eta_p90_s),
     turn: null, end: null,
   };
 }
@@ -135,6 +138,10 @@ function ended(s, state) {
 
 // ahead is how many people stand before, or null while that is not known.
 export const ahead = (s) => (s.position === null ? null : s.position - 1);
+
+// line is what moves the place on: the person's lane, or else the event. Its rate is 0
+// where nobody comes in.
+export const line = (s) => s.event?.lanes?.find((l) => l.name === s.lane) ?? s.event;
 
 // progress is how much of the way is done, 0 to 1. It never falls, as the position
 // never grows.

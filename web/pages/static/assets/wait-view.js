@@ -2,7 +2,7 @@
 
 import { $, attr, show, text } from './dom.js';
 import { countdown, estimate, moment, number, parts, rate, recent, spoken } from './format.js';
-import { ahead, ending, isDraw, mayCheck, opening, panel, progress, soldOut } from './place.js';
+import { ahead, ending, isDraw, line, mayCheck, opening, panel, progress, soldOut } from './place.js';
 import { has, t } from './strings.js';
 import { destination } from './turn.js';
 
@@ -59,8 +59,6 @@ function pauseText(reason) {
 }
 
 function noteText(note, state) {
-  const [key, until] = note.split(' ');
-  if (until) return t(key, { time: moment(Number(until)) });
   if (note === 'turn.barred') {
     return t(note, { host: destination(state.turn?.redirect, '', location.origin)?.host ?? '' });
   }
@@ -101,7 +99,10 @@ function askFor(state) {
   return isDraw(state) && (is === 'lobby' || is === 'scheduled') ? asks.draw : asks.place;
 }
 
-function join({ state, now, busy }) {
+// retries are the sentences for whoever is asked to wait before the next try.
+const retries = { exhausted: 'issue.exhausted', rate_limited: 'join.limited' };
+
+function join({ state, now, busy, choice }) {
   const next = opening(state.event, now);
   const ask = askFor(state);
   const instant = !ask.soon;
@@ -115,7 +116,8 @@ function join({ state, now, busy }) {
   joining($('join'), ask.button, busy, ask.busy);
   const left = busy.join ? Math.ceil((busy.join.until - performance.now()) / 1000) : 0;
   show($('join-retry'), left > 0);
-  if (left > 0) text($('join-retry'), t(busy.join.why === 'exhausted' ? 'issue.exhausted' : 'join.retry', { n: left }));
+  if (left > 0) text($('join-retry'), t(retries[busy.join.why] ?? 'join.retry', { n: left }));
+  choice.draw(state.event, now);
 }
 
 function joining(button, key, busy, busyKey = 'join.busy') {
@@ -145,10 +147,13 @@ function wait({ state, now, busy }) {
   if (lobby) text($('wait-lobby'), next ? t('wait.lobby', { left: spoken(next.at - now) }) : t('wait.lobby.soon'));
 
   const range = estimate(state.eta, state.p90);
+  const mine = line(state);
+  show($('line-box'), state.lane !== null);
+  text($('line'), state.lane ?? '');
   show($('estimate-box'), !lobby);
-  text($('estimate'), e.state === 'paused' ? t('wait.held') : range || t('wait.unknown'));
-  show($('rate-box'), e.rate_per_s > 0 && e.state !== 'paused' && !lobby);
-  if (e.rate_per_s > 0) text($('rate'), rate(e.rate_per_s));
+  text($('estimate'), e.state === 'paused' || mine.paused ? t('wait.held') : range || t('wait.unknown'));
+  show($('rate-box'), mine.rate_per_s > 0 && e.state !== 'paused' && !lobby);
+  if (mine.rate_per_s > 0) text($('rate'), rate(mine.rate_per_s));
   const seats = e.seats_left;
   show($('seats-box'), Number.isFinite(seats));
   if (Number.isFinite(seats)) text($('seats'), number(seats));

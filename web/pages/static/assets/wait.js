@@ -3,6 +3,7 @@
 import { insist, call, pause, randomKey } from './api.js';
 import { Backoff, jitter } from './backoff.js';
 import { proved } from './challenge.js';
+import { Choice, chooses } from './choice.js';
 import { ServerClock } from './clock.js';
 import { $, eachSecond, eventOf, focusHeading, panels, Speaker, translate } from './dom.js';
 import { forget as forgetDraw, keep as keepDraw, verify } from './drawn.js';
@@ -12,6 +13,7 @@ import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
 import { isDraw, nothing, opening, reduce } from './place.js';
 import { attemptKey, creditKey, device, headsKey, placeKey } from './store.js';
+import { has } from './strings.js';
 import { go, wasSent } from './turn.js';
 import { draw, speak } from './wait-view.js';
 
@@ -29,6 +31,7 @@ const query = back ? `?return_to=${encodeURIComponent(back)}` : '';
 const clock = new ServerClock();
 const pill = new Pill($('link'));
 const speaker = new Speaker($('say'));
+const choice = new Choice(speaker, asked.get('lane'));
 const root = $('main');
 
 let state = nothing;
@@ -208,20 +211,34 @@ async function comeAgain(attempt) {
   }
 }
 
+// bodyOf is a body where there is something to say.
+const bodyOf = (said) => (Object.keys(said).length > 0 ? said : undefined);
+
+// again joins anew; where there is something to choose, it shows the choice first.
+function again() {
+  if (!chooses(state.event)) {
+    join();
+    return;
+  }
+  take({ type: 'Nobody' });
+  focusHeading(root);
+}
+
 // join takes a place, or finds the one this device has; where there is no line, it
 // asks for a token until there is a definite answer.
 async function join() {
-  if (busy.join) return;
+  if (busy.join || !choice.settled(state.event)) return;
   busy.join = { until: 0 };
   note = '';
   render();
   const instant = state.event?.mode === 'instant';
   const key = state.event?.mode === 'buffered' || device.get(attemptKey(event, 'number')) ? numberKey() : undefined;
+  const said = choice.said(state.event);
   try {
     const answer = await insist(
       async (attempt) => (await comeAgain(attempt)) ??
         proved((challenge) => call('POST', `${api}/${instant ? 'tokens' : 'entries'}${query}`, {
-          token: mine.token, attempt, key, body: challenge && { challenge },
+          token: mine.token, attempt, key, body: bodyOf({ ...said, ...(challenge && { challenge }) }),
         })),
       {
         tries: Infinity,
@@ -250,8 +267,7 @@ function refused(err) {
   if (err.code === 'blocked') take({ type: 'ended', state: 'blocked' });
   else if (err.code === 'token_required') note = 'end.identity.text';
   else if (err.code === 'sold_out') note = 'issue.sold_out';
-  else if (err.code === 'not_eligible' && err.opens > 0) note = `no.not_eligible_until ${err.opens}`;
-  else note = `no.${err.code}`;
+  else if (!choice.refused(err, state.event, clock.now())) note = has(`no.${err.reason}`) ? `no.${err.reason}` : `no.${err.code}`;
   if (err.code === 'not_open' || err.code === 'closed') lookSoon(Math.max(err.wait, 1000));
 }
 
@@ -318,7 +334,7 @@ function lookSoon(ms) {
 }
 
 function render() {
-  const view = { state, now: clock.now(), clockKnown: clock.known, busy, note, leap, proof, pill: pill.kind, failing: looks > 0 };
+  const view = { state, now: clock.now(), clockKnown: clock.known, busy, note, leap, proof, choice, pill: pill.kind, failing: looks > 0 };
   const name = draw(view);
   if (panels(root, name) && ['turn', 'end'].includes(name)) focusHeading(root);
   speak(view, speaker);
@@ -330,6 +346,7 @@ let askedEnd = -Infinity;
 function tick() {
   if (clock.jumped()) lookSoon(0);
   pill.draw();
+  choice.tick(clock.now());
   if (leap.at !== null && document.visibilityState !== 'visible') leap.at = performance.now() + seconds * 1000;
   if (leap.at !== null && performance.now() >= leap.at) enter();
   // The service ends a turn; where no connection says so, we ask.
@@ -384,8 +401,11 @@ async function start() {
 }
 
 function wire() {
-  $('join').addEventListener('click', join);
-  $('again').addEventListener('click', join);
+  $('ask').addEventListener('submit', (e) => {
+    e.preventDefault();
+    join();
+  });
+  $('again').addEventListener('click', again);
   $('drawn-check').addEventListener('click', checkDraw);
   $('enter').addEventListener('click', enter);
   $('stay').addEventListener('click', stay);
