@@ -235,10 +235,13 @@ type chosen struct {
 	code   string   // as the store has it; empty: none was given
 }
 
+// none tells whether there is nothing to choose by.
+func (c chosen) none() bool { return len(c.groups) == 0 && c.code == "" }
+
 // arg is what stands behind a person in the arguments of scripts; nothing where there
 // is nothing to choose by.
 func (c chosen) arg() string {
-	if len(c.groups) == 0 && c.code == "" {
+	if c.none() {
 		return ""
 	}
 	groups, code := strings.Join(c.groups, ","), c.code

@@ -194,10 +194,10 @@ func TestPromise4SentAgainBesideSomebodyWhoIsRefused(t *testing.T) {
 		}
 		first, err := l.sendJoins(t.Context(), "e", calls)
 		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(string(first[1]), "c "), first)
+		require.True(t, strings.HasPrefix(string(first[1].words), "c "), first)
 		again, err := l.sendJoins(t.Context(), "e", calls)
 		require.NoError(t, err)
-		require.Equal(t, []placeReply{first[0], "w" + first[1][1:]}, again)
+		require.Equal(t, []joinReply{first[0], {words: "w" + first[1].words[1:]}}, again)
 		_, err = l.Join(t.Context(), JoinRequest{Event: "e", Code: "pair-0001"})
 		require.NoError(t, err, "the code was used once")
 	})

@@ -43,16 +43,56 @@ type placeCall struct {
 // placeReply is what the store says of one entry, in the words of common.lua.
 type placeReply string
 
-// arg is the call as join.lua takes it.
+// joinReply is what the store says of one join: the sequence of a new place, or else
+// its answer in words.
+type joinReply struct {
+	seq   Seq  // of a new place; 0 for anything else
+	lobby bool // of a draw, where the new place is
+	words placeReply
+}
+
+// arg is the call as join.lua and issue.lua take it.
 func (c joinCall) arg() string {
-	switch {
-	case !c.fresh:
+	if !c.fresh {
 		return c.placeCall.arg() + c.chosen.arg()
-	case c.mobile:
-		return "F" + string(c.entry) + c.chosen.arg()
-	default:
-		return "f" + string(c.entry) + c.chosen.arg()
 	}
+	return c.run() + string(c.entry) + c.chosen.arg()
+}
+
+// run is what a run of made ids begins with that this one may be in.
+func (c joinCall) run() string {
+	if c.mobile {
+		return "F"
+	}
+	return "f"
+}
+
+// joinArgs adds the calls as join.lua takes them to args: neighbours whose ids were made
+// and who chose nothing are one argument, which is cheap to send and to read.
+func joinArgs(args []any, calls []joinCall) []any {
+	var run []byte
+	end := func() {
+		if len(run) > 0 {
+			args = append(args, run)
+			run = nil
+		}
+	}
+	for i, c := range calls {
+		if !c.fresh || !c.chosen.none() {
+			end()
+			args = append(args, c.arg())
+			continue
+		}
+		if len(run) > 0 && run[0] != c.run()[0] {
+			end()
+		}
+		if run == nil {
+			run = append(make([]byte, 0, 1+len(c.entry)*(len(calls)-i)), c.run()...)
+		}
+		run = append(run, c.entry...)
+	}
+	end()
+	return args
 }
 
 // arg is the call as place.lua takes it.
@@ -87,7 +127,20 @@ func (l *Line) join(ctx context.Context, event EventID, c joinCall) (Place, erro
 	if err != nil {
 		return Place{}, err
 	}
-	return l.place(event, c.placeCall, r)
+	return l.joined(event, c, r)
+}
+
+// joined turns the store's answer to a join into a Place, or into the error that it means.
+func (l *Line) joined(event EventID, c joinCall, r joinReply) (Place, error) {
+	if r.seq == 0 {
+		return l.place(event, c.placeCall, r.words)
+	}
+	p := Place{Event: event, Entry: c.entry, Seq: r.seq, State: EntryWaiting, Created: true}
+	if r.lobby {
+		p.State = EntryLobby
+	}
+	p.Receipt = l.signer.sign(receipt{Event: event, Entry: c.entry, Seq: r.seq, Mobile: c.mobile})
+	return p, nil
 }
 
 // isHolder makes a stranger whose code was for one person that person: who has the
@@ -163,17 +216,41 @@ func (l *Line) poll(ctx context.Context, event EventID, c placeCall) (Place, err
 }
 
 // sendJoins is the one caller of join.lua.
-func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) ([]placeReply, error) {
-	args := make([]any, 0, 1+len(calls))
-	args = append(args, &given{seqs: l.highest(event)})
-	for _, c := range calls {
-		args = append(args, c.arg())
-	}
+func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) ([]joinReply, error) {
+	args := joinArgs([]any{&given{seqs: l.highest(event)}}, calls)
 	r, err := l.call(ctx, scriptJoin, event, []string{l.keys.codes(event)}, args...)
 	if err != nil {
 		return nil, err
 	}
-	return placeReplies(r, len(calls))
+	return joinReplies(r, len(calls))
+}
+
+// joinReplies gives each of n calls its answer.
+func joinReplies(r reply, n int) ([]joinReply, error) {
+	if r.outcome != outcomeOK {
+		return nil, r.odd()
+	}
+	rs := make([]joinReply, 0, n)
+	for _, s := range r.rest {
+		run, isRun := strings.CutPrefix(s, "n ")
+		if !isRun {
+			rs = append(rs, joinReply{words: placeReply(s)})
+			continue
+		}
+		run, lobby := strings.CutSuffix(run, " l")
+		first, count, _ := strings.Cut(run, " ")
+		ns, err := numbers(first, count)
+		if err != nil || ns[0] < 1 || ns[0] >= seqLimit || ns[1] < 1 || ns[1] > int64(n-len(rs)) {
+			return nil, unavailable(fmt.Errorf("%w: %q", errReply, s))
+		}
+		for i := range ns[1] {
+			rs = append(rs, joinReply{seq: Seq(ns[0] + i), lobby: lobby})
+		}
+	}
+	if len(rs) != n {
+		return nil, unavailable(fmt.Errorf("%d answers to %d questions", len(rs), n))
+	}
+	return rs, nil
 }
 
 // sendPlaces is the one caller of place.lua.

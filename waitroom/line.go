@@ -82,7 +82,7 @@ type Line struct {
 	keys   keys
 	signer receipts
 
-	joins  *batcher[EventID, joinCall, placeReply]
+	joins  *batcher[EventID, joinCall, joinReply]
 	places *batcher[EventID, placeCall, placeReply]
 	issues *batcher[issueKey, joinCall, placeReply]
 	queues *batcher[EventID, enqueueCall, placeReply]

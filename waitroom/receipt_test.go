@@ -94,13 +94,18 @@ func FuzzReceipt(f *testing.F) {
 }
 
 func FuzzPlaceReply(f *testing.F) {
-	for _, s := range []string{"-", "b", "c 17", "w 9", "e left 3", "g j 1 2 3 admitted - 5", "g x", "c x", ""} {
+	for _, s := range []string{"-", "b", "c 17", "w 9", "e left 3", "g j 1 2 3 admitted - 5", "g x", "c x", "n 17 3", "n 17 3 l", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		p, err := parsePlace("e", "entry", placeReply(s))
 		if err == nil {
 			require.NotEmpty(t, p.State)
+		}
+		rs, err := joinReplies(reply{outcome: outcomeOK, rest: []string{s}}, 3)
+		if err == nil {
+			require.Len(t, rs, 3)
+			require.Positive(t, rs[0].seq)
 		}
 	})
 }

@@ -16,9 +16,12 @@ import (
 var scriptFiles embed.FS
 
 // script is a Lua file behind common.lua; its head says what it takes and answers.
-func script(name string) *redis.Script {
+func script(name string) *redis.Script { return scriptOf("common", name) }
+
+// scriptOf is one script of several Lua files.
+func scriptOf(files ...string) *redis.Script {
 	var src strings.Builder
-	for _, file := range []string{"common", name} {
+	for _, file := range files {
 		b, err := scriptFiles.ReadFile("scripts/" + file + ".lua")
 		if err != nil {
 			panic(err) // a file of this package is missing from the build
@@ -44,7 +47,7 @@ var (
 	scriptFold     = script("fold")
 	scriptHere     = script("here")
 	scriptIssue    = script("issue")
-	scriptJoin     = script("join")
+	scriptJoin     = scriptOf("strangers", "common", "join")
 	scriptLeave    = script("leave")
 	scriptLog      = script("log")
 	scriptLost     = script("lost")

@@ -1,11 +1,13 @@
 -- join: a batch of people joins the line. Whoever has a place keeps it.
 -- KEYS: as common.lua says, then 15 codes
--- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it; then one for each join:
---   "f" .. entry   the id was made for this call ("F": for a phone)
+-- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it; then one or several for all joins:
+--   "f" .. entry .. entry .. …   a run of ids of 12 characters that were made for this call ("F": for phones)
 --   "k" .. entry .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
 --     0: none) or a subject (base64url, or empty) ("K": on a phone)
---   either with " " .. groups .. " " .. code behind it, as common.lua's eligible takes them
+--   one entry, of either, with " " .. groups .. " " .. code behind it, as common.lua's eligible takes them
 -- Reply: {"ok", answer, …}, one answer a join, in order:
+--   "n first count"  so many new places from that sequence on ("n first count l" in the
+--     lobby of a draw): strangers.lua's, which stands before this and deals with most batches
 --   "c seq"      a new place at the end ("c seq l": in the lobby of a draw)
 --   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says
 --   "x …": as common.lua's eligible says
@@ -35,15 +37,8 @@ end
 local line, away, reply = {}, {}, {'ok'}
 local n = 0
 local moved = {} -- lanes that have a new place
-for i = 2, #ARGV do
-  local kind, entry = string.sub(ARGV[i], 1, 1), string.sub(ARGV[i], 2)
-  local made, mobile = kind == 'f' or kind == 'F', kind == 'F' or kind == 'K'
-  local receipt, subject, chosen, answer, was = '0', '', '', nil, nil
-  if not made then
-    entry, receipt, subject, chosen = string.match(entry, '^(%S+) (%d+) (%S*)(.*)$')
-  elseif E.groups then
-    entry, chosen = string.match(entry, '^(%S+)(.*)$')
-  end
+local function join(entry, made, mobile, receipt, subject, chosen)
+  local answer, was
   if not made or again_here(entry) then
     made = false
     answer = known(entry, tonumber(receipt), mobile, subject)
@@ -70,7 +65,20 @@ for i = 2, #ARGV do
     end
     answer = stands('c', seq)
   end
-  reply[i] = answer
+  reply[#reply + 1] = answer
+end
+for i = 2, #ARGV do
+  local kind, who = string.sub(ARGV[i], 1, 1), string.sub(ARGV[i], 2)
+  local mobile = kind == 'F' or kind == 'K'
+  if kind ~= 'f' and kind ~= 'F' then
+    local entry, receipt, subject, chosen = string.match(who, '^(%S+) (%d+) (%S*)(.*)$')
+    join(entry, false, mobile, receipt, subject, chosen)
+  elseif string.find(who, ' ', 1, true) then
+    local entry, chosen = string.match(who, '^(%S+)(.*)$')
+    join(entry, true, mobile, '0', '', chosen)
+  else
+    for at = 1, #who, 12 do join(string.sub(who, at, at + 11), true, mobile, '0', '', '') end
+  end
 end
 for lane in pairs(moved) do call('HSET', META, in_lane('seq', lane), int(E.seqs[lane])) end
 many('ZADD', LINE, line)
