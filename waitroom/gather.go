@@ -6,11 +6,15 @@ import (
 	"sync"
 )
 
-// batcher gathers calls: while one call of a key is on its way, those that
-// arrive wait, and go out together as the next. It has no timer and no goroutine
-// of its own: whoever finds nothing on its way sends at once, and when its call
-// is back it hands the baton to the first who waits. So a lone call waits for
-// nothing, and batches grow exactly as far as the store is slow.
+// batcher gathers calls: while a call of a key is on its way, those that arrive wait,
+// and go out together as the next. It has no timer and no goroutine of its own: whoever
+// finds nothing on its way sends at once, and when the call is back, the baton goes to
+// the first who waits. So batches grow exactly as far as the store is slow.
+//
+// A lone call holds up nobody: as long as each call on its way carries one question and
+// nobody waits, the next few go out beside it. Without that, two who come in the same
+// moment would wait one for the other, which is what a server with time to spare sees
+// most of the time.
 //
 // A caller that gives up while it waits takes its question with it and harms
 // nobody. A caller that is sending finishes first: the others ride on its call.
@@ -19,12 +23,21 @@ type batcher[K comparable, Q, A any] struct {
 	bound int // callers of a key that may wait; more are refused with ErrBusy
 	send  func(context.Context, K, []Q) ([]A, error)
 
+	free sync.Pool // of *asked, whose one message was read
+
 	mu    sync.Mutex // guards lanes and everything in them
 	lanes map[K]*lane[Q, A]
 }
 
+// mostLone is how many calls of one question each are on their way at the same time.
+const mostLone = 3
+
 // lane exists while a call of its key is on its way.
-type lane[Q, A any] struct{ waiting []*asked[Q, A] }
+type lane[Q, A any] struct {
+	waiting []*asked[Q, A]
+	calls   int  // on their way, or about to be
+	batch   bool // one of them is of several questions
+}
 
 type asked[Q, A any] struct {
 	q    Q
@@ -50,27 +63,36 @@ func (b *batcher[K, Q, A]) do(ctx context.Context, key K, q Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	me := &asked[Q, A]{q: q, news: make(chan told[A], 1)}
 	b.mu.Lock()
-	ln, busy := b.lanes[key]
-	switch {
-	case !busy:
-		ln = &lane[Q, A]{waiting: []*asked[Q, A]{me}}
+	ln := b.lanes[key]
+	if ln == nil {
+		ln = &lane[Q, A]{}
 		b.lanes[key] = ln
+	}
+	switch {
+	case len(ln.waiting) == 0 && !ln.batch && ln.calls < mostLone:
+		ln.calls++
 		b.mu.Unlock()
-		return b.lead(ctx, key, ln, me)
+		return b.alone(ctx, key, ln, q)
 	case len(ln.waiting) >= b.bound:
 		b.mu.Unlock()
 		return none, ErrBusy
 	}
+	me, _ := b.free.Get().(*asked[Q, A])
+	if me == nil {
+		me = &asked[Q, A]{news: make(chan told[A], 1)}
+	}
+	me.q, me.took = q, false
 	ln.waiting = append(ln.waiting, me)
 	b.mu.Unlock()
 
 	select {
 	case n := <-me.news:
 		if n.baton {
-			return b.lead(ctx, key, ln, me)
+			n.answer, n.err = b.lead(ctx, key, ln, me)
 		}
+		me.q = *new(Q)
+		b.free.Put(me)
 		return n.answer, n.err
 	case <-ctx.Done():
 	}
@@ -91,6 +113,17 @@ func (b *batcher[K, Q, A]) do(ctx context.Context, key K, q Q) (A, error) {
 	return none, context.Cause(ctx)
 }
 
+// alone sends one question.
+func (b *batcher[K, Q, A]) alone(ctx context.Context, key K, ln *lane[Q, A], q Q) (A, error) {
+	defer b.pass(key, ln)
+	answers, err := b.send(context.WithoutCancel(ctx), key, []Q{q})
+	if err != nil {
+		var none A
+		return none, err
+	}
+	return answers[0], nil
+}
+
 // lead sends the first batch of the lane, which holds me, and gives everyone
 // their answer.
 func (b *batcher[K, Q, A]) lead(ctx context.Context, key K, ln *lane[Q, A], me *asked[Q, A]) (A, error) {
@@ -98,6 +131,7 @@ func (b *batcher[K, Q, A]) lead(ctx context.Context, key K, ln *lane[Q, A], me *
 	n := min(b.most, len(ln.waiting))
 	batch := slices.Clone(ln.waiting[:n])
 	ln.waiting = slices.Delete(ln.waiting, 0, n)
+	ln.batch = n > 1
 	for _, a := range batch {
 		a.took = true
 	}
@@ -124,13 +158,20 @@ func (b *batcher[K, Q, A]) lead(ctx context.Context, key K, ln *lane[Q, A], me *
 	return mine.answer, mine.err
 }
 
-// pass hands the baton to the first who waits, or closes the lane.
+// pass ends a call. The last one on its way hands the baton to the first who waits, or
+// closes the lane.
 func (b *batcher[K, Q, A]) pass(key K, ln *lane[Q, A]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	ln.calls--
+	if ln.calls > 0 {
+		return
+	}
+	ln.batch = false
 	if len(ln.waiting) == 0 {
 		delete(b.lanes, key)
 		return
 	}
+	ln.calls = 1
 	ln.waiting[0].news <- told[A]{baton: true}
 }

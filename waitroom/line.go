@@ -122,7 +122,7 @@ func New(cfg Config, rdb redis.UniversalClient, log *zap.Logger) (*Line, error) 
 		log:    log.Named("line"),
 		draws:  newDraws(),
 		keys:   keys{prefix: cfg.Prefix},
-		signer: receipts{keys: cfg.ReceiptKeys},
+		signer: newReceipts(cfg.ReceiptKeys...),
 		seen:   make(map[EventID]*[mostLanes]Seq), unlisted: make(map[EventID]bool), followers: make(map[EventID]*follower),
 	}
 	if !obeysContext(rdb) {

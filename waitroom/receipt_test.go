@@ -15,7 +15,7 @@ func testReceipt() receipt {
 
 func TestReceiptReadsBack(t *testing.T) {
 	t.Parallel()
-	r := receipts{keys: [][]byte{testKey(1)}}
+	r := newReceipts(testKey(1))
 	for range 200 {
 		want := testReceipt()
 		want.Seq = Seq(1 + rand.Int64N(seqLimit-1))
@@ -34,17 +34,17 @@ func TestReceiptReadsBack(t *testing.T) {
 func TestReceiptKeysRotate(t *testing.T) {
 	t.Parallel()
 	rc := testReceipt()
-	token := receipts{keys: [][]byte{testKey(1)}}.sign(rc)
-	got, err := receipts{keys: [][]byte{testKey(2), testKey(1)}}.read(token)
+	token := newReceipts(testKey(1)).sign(rc)
+	got, err := newReceipts(testKey(2), testKey(1)).read(token)
 	require.NoError(t, err)
 	require.Equal(t, rc, got)
-	_, err = receipts{keys: [][]byte{testKey(2)}}.read(token)
+	_, err = newReceipts(testKey(2)).read(token)
 	require.ErrorIs(t, err, ErrTokenInvalid)
 }
 
 func TestReceiptRefusesEveryChange(t *testing.T) {
 	t.Parallel()
-	r := receipts{keys: [][]byte{testKey(1)}}
+	r := newReceipts(testKey(1))
 	token := r.sign(testReceipt())
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestReceiptRefusesEveryChange(t *testing.T) {
 
 func TestReceiptOfAnotherEvent(t *testing.T) {
 	t.Parallel()
-	l := &Line{signer: receipts{keys: [][]byte{testKey(1)}}}
+	l := &Line{signer: newReceipts(testKey(1))}
 	rc := testReceipt()
 	entry, seq, err := l.ReadReceipt(rc.Event, l.signer.sign(rc))
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestReceiptOfAnotherEvent(t *testing.T) {
 }
 
 func FuzzReceipt(f *testing.F) {
-	r := receipts{keys: [][]byte{testKey(1)}}
+	r := newReceipts(testKey(1))
 	f.Add(r.sign(testReceipt()))
 	f.Add(r.sign(receipt{Event: "e", Entry: newEntry(), Seq: 7}))
 	f.Add("")

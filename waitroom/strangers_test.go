@@ -73,6 +73,10 @@ func TestStrangersJoinAsAnyoneDoes(t *testing.T) {
 	}
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
 		t.Helper()
+		whole := script("join")
+		for _, s := range []*redis.Script{whole, scriptJoin} { // who finds it missing says so
+			require.NoError(t, s.Load(t.Context(), rdb).Err())
+		}
 		for name, row := range rows {
 			join := func(s *redis.Script) (after left, general bool) {
 				l := testLine(t, rdb)
@@ -91,7 +95,8 @@ func TestStrangersJoinAsAnyoneDoes(t *testing.T) {
 				if row.calls != nil {
 					calls = row.calls
 				}
-				r, err := l.call(t.Context(), s, "e", []string{l.keys.codes("e")}, joinArgs([]any{&row.told}, calls)...)
+				told := row.told
+				r, err := l.call(t.Context(), s, "e", []string{l.keys.codes("e")}, joinArgs([]any{&told}, calls)...)
 				require.NoError(t, err, name)
 				answers, err := joinReplies(r, len(calls))
 				require.NoError(t, err, name)
@@ -105,7 +110,7 @@ func TestStrangersJoinAsAnyoneDoes(t *testing.T) {
 				after.meta = rdb.HMGet(t.Context(), l.keys.meta("e"), "seq", "base", "state", "version", "draw_phase").Val()
 				return after, !strings.HasPrefix(r.rest[0], "n ")
 			}
-			want, _ := join(script("join"))
+			want, _ := join(whole)
 			got, general := join(scriptJoin)
 			require.Equal(t, want, got, name)
 			require.Equal(t, row.general, general, "%s: which of them answered", name)
