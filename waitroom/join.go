@@ -78,7 +78,7 @@ func joinArgs(args []any, calls []joinCall) []any {
 		}
 	}
 	for i, c := range calls {
-		if !c.fresh || !c.chosen.none() {
+		if !c.fresh || !c.none() {
 			end()
 			args = append(args, c.arg())
 			continue
