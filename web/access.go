@@ -23,7 +23,8 @@ type Operators interface {
 	SignIn(ctx context.Context, o operators.Operator) (id string, ends time.Time, err error)
 	SignOut(ctx context.Context, id string) error
 	Add(ctx context.Context, name string, role operators.Role, life time.Duration, by string) (operators.Operator, string, error)
-	Revoke(ctx context.Context, name string) error
+	Revoke(ctx context.Context, name, by string) error
+	Trail(ctx context.Context, after string, most int) ([]waitroom.AuditRecord, error)
 	List(ctx context.Context) ([]operators.Operator, error)
 }
 
@@ -248,8 +249,21 @@ func (s *Server) opsAddOperator(c echo.Context) error {
 
 // opsRevokeOperator ends an operator's token and sessions.
 func (s *Server) opsRevokeOperator(c echo.Context) error {
-	if err := s.deps.Operators.Revoke(c.Request().Context(), c.Param("name")); err != nil {
+	if err := s.deps.Operators.Revoke(c.Request().Context(), c.Param("name"), by(c)); err != nil {
 		return err
 	}
 	return noContent(c)
+}
+
+// opsOperatorsAudit tells who made and revoked operators.
+func (s *Server) opsOperatorsAudit(c echo.Context) error {
+	limit, err := auditLimit(c)
+	if err != nil {
+		return err
+	}
+	records, err := s.deps.Operators.Trail(c.Request().Context(), c.QueryParam("after"), limit)
+	if err != nil {
+		return err
+	}
+	return writeAudit(c, records)
 }

@@ -81,7 +81,7 @@ func TestPromise14RolesDecide(t *testing.T) {
 			ops.by("POST").at("/v1/ops/events/demo/admit").saying(`{"count":1}`), ops.by("POST").at("/v1/ops/events/demo/block").saying(`{"entry_id":"x"}`),
 		},
 		operators.Owner: {
-			ops.by("DELETE").at("/v1/ops/events/demo"), ops.at("/v1/ops/operators"),
+			ops.by("DELETE").at("/v1/ops/events/demo"), ops.at("/v1/ops/operators"), ops.at("/v1/ops/operators/audit?limit=5"),
 			ops.by("POST").at("/v1/ops/operators").saying(`{"name":"x","role":"owner"}`), ops.by("DELETE").at("/v1/ops/operators/x"),
 		},
 	}
@@ -126,7 +126,7 @@ func TestTheTrailNamesTheOperator(t *testing.T) {
 	for _, mine := range []call{live, live.with("Authorization", "Bearer "+token), live.with("Authorization", "", "Cookie", session)} {
 		require.Equal(t, "ops demo", r.do(t, mine).Body.String())
 	}
-	fired := func() { require.NoError(t, r.deps.Operators.Revoke(t.Context(), "bob")) }
+	fired := func() { require.NoError(t, r.deps.Operators.Revoke(t.Context(), "bob", "ann")) }
 	r.deps.Hub = fakeHub{fired}
 	require.Equal(t, "ops demo until then", r.do(t, live.with("Authorization", "Bearer "+token)).Body.String(), "an open socket ends too")
 	r.deps.Hub = fakeHub{}

@@ -224,11 +224,9 @@ func (s *Server) opsAudit(c echo.Context) error {
 	default:
 		return wrongField("format", "must be json, jsonl or csv")
 	}
-	limit := usualAudit
-	if raw := c.QueryParam("limit"); raw != "" {
-		if limit, err = strconv.Atoi(raw); err != nil || limit < 1 || limit > mostAudit {
-			return wrongField("limit", "must be a whole number from 1 to 1000")
-		}
+	limit, err := auditLimit(c)
+	if err != nil {
+		return err
 	}
 	records, err := s.deps.Operations.Audit(c.Request().Context(), id, c.QueryParam("after"), limit)
 	if err != nil {
@@ -239,6 +237,23 @@ func (s *Server) opsAudit(c echo.Context) error {
 			return err
 		}
 	}
+	return writeAudit(c, records)
+}
+
+// auditLimit is how many records of a trail are asked for.
+func auditLimit(c echo.Context) (int, error) {
+	raw := c.QueryParam("limit")
+	if raw == "" {
+		return usualAudit, nil
+	}
+	limit, err := strconv.Atoi(raw)
+	if err != nil || limit < 1 || limit > mostAudit {
+		return 0, wrongField("limit", "must be a whole number from 1 to 1000")
+	}
+	return limit, nil
+}
+
+func writeAudit(c echo.Context, records []waitroom.AuditRecord) error {
 	bodies := make([]auditBody, len(records))
 	for i, r := range records {
 		bodies[i] = auditBody{AuditRecord: r, At: stamp(r.At)}

@@ -106,6 +106,7 @@ func (s *Server) routes(e *echo.Echo) {
 		e.POST(routeSession, s.signIn)
 		e.DELETE(routeSession, s.signOut)
 		get("/v1/ops/operators", s.opsOperators, s.may(operators.Owner))
+		get("/v1/ops/operators/audit", s.opsOperatorsAudit, s.may(operators.Owner))
 		e.POST("/v1/ops/operators", s.opsAddOperator, s.may(operators.Owner))
 		e.DELETE("/v1/ops/operators/:name", s.opsRevokeOperator, s.may(operators.Owner))
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -33,7 +35,7 @@ func newOperatorsCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&target, "target", "http://127.0.0.1:8080", "`URL` of the service")
 	cmd.PersistentFlags().StringVar(&token, "operator-token", os.Getenv("WAITROOM_OPERATOR_TOKEN"), "owner's `TOKEN` (or WAITROOM_OPERATOR_TOKEN)")
 	cmd.PersistentFlags().Lookup("operator-token").DefValue = "" // never printed by --help
-	cmd.AddCommand(operatorsAddCommand(client), operatorsListCommand(client), operatorsRevokeCommand(client))
+	cmd.AddCommand(operatorsAddCommand(client), operatorsListCommand(client), operatorsRevokeCommand(client), operatorsAuditCommand(client))
 	return cmd
 }
 
@@ -103,6 +105,50 @@ func operatorsRevokeCommand(client clientFunc) *cobra.Command {
 				return err
 			}
 			return c.call(cmd.Context(), http.MethodDelete, "/"+url.PathEscape(args[0]), nil, nil)
+		},
+	}
+}
+
+// deedRow is a record of the operators' trail.
+type deedRow struct {
+	ID     string    `json:"id"`
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	What   string    `json:"what"`
+	Before string    `json:"before"`
+	After  string    `json:"after"`
+}
+
+func operatorsAuditCommand(client clientFunc) *cobra.Command {
+	return &cobra.Command{
+		Use: "audit", Short: "Print who made and revoked operators, oldest first", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "TIME\tBY\tWHAT\tOPERATOR\tROLE\tEXPIRES")
+			for after := ""; ; {
+				var page struct {
+					Records []deedRow `json:"records"`
+				}
+				query := url.Values{"limit": {"1000"}, "after": {after}}
+				if err := c.call(cmd.Context(), http.MethodGet, "/audit?"+query.Encode(), nil, &page); err != nil {
+					return err
+				}
+				if len(page.Records) == 0 {
+					return w.Flush()
+				}
+				for _, r := range page.Records {
+					var whom operatorRow
+					if err := json.Unmarshal([]byte(cmp.Or(r.After, r.Before)), &whom); err != nil {
+						return fmt.Errorf("record %s: %w", r.ID, err)
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.At.UTC().Format(time.RFC3339), r.By, r.What, whom.Name, whom.Role, whom.ExpiresAt.UTC().Format(time.RFC3339))
+					after = r.ID
+				}
+			}
 		},
 	}
 }

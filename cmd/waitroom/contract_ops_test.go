@@ -264,6 +264,11 @@ func TestContractCommands(t *testing.T) {
 	crew(exitUsage, eve, "event", "audit", "gig", "--format", "xml")
 	require.Contains(t, crew(exitUsage, operatorToken, "operators", "add", "x", "--role", "god"), "role")
 	crew(exitOK, operatorToken, "operators", "revoke", "bob")
+	trail := crew(exitOK, operatorToken, "operators", "audit")
+	require.Regexp(t, `(?m)^2\S+Z +operator +add +eve +viewer +2\S+Z$`, trail)
+	require.Regexp(t, `(?m)^2\S+Z +operator +revoke +bob +operator +2\S+Z$`, trail)
+	require.NotContains(t, trail, bob)
+	require.Contains(t, crew(exitFailed, eve, "operators", "audit"), "forbidden")
 	require.Contains(t, crew(exitFailed, bob, "event", "list"), "token_invalid")
 
 	_, errs = event(exitFailed, "rate", "nope", "1")

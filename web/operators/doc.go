@@ -28,4 +28,6 @@
 //     (web.TestTheTrailNamesTheOperator, hub.TestOps).
 //  3. A name is one operator; a new one of the same name does not wake old sessions.
 //  4. While the store is away nobody is taken for an operator, or told they are none.
+//  5. The trail has who made and revoked whom, when, with which role and end, in one step
+//     with the deed, and never a token. The newest 10,000 records are kept.
 package operators

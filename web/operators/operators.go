@@ -129,25 +129,11 @@ func (s *Store) Add(ctx context.Context, name string, role Role, life time.Durat
 	if err := check(name, role, life); err != nil {
 		return Operator{}, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if n, err := s.rdb.HLen(ctx, s.operators()).Result(); err != nil {
-		return Operator{}, "", away("count operators", err)
-	} else if n >= mostOperators {
-		return Operator{}, "", fault("name", "is one too many; revoke some first")
-	}
 	token := tokenPrefix + name + "-" + rand.Text()
 	now := s.now().UTC().Truncate(time.Millisecond)
 	r := record{Operator{Name: name, Role: role, CreatedAt: now, CreatedBy: by, ExpiresAt: now.Add(life)}, hashOf(token)}
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return Operator{}, "", fmt.Errorf("encode operator: %w", err)
-	}
-	switch made, err := s.rdb.HSetNX(ctx, s.operators(), name, raw).Result(); {
-	case err != nil:
-		return Operator{}, "", away("add operator", err)
-	case !made:
-		return Operator{}, "", ErrExists
+	if err := s.change(ctx, by, r); err != nil {
+		return Operator{}, "", err
 	}
 	return r.Operator, token, nil
 }
@@ -168,17 +154,9 @@ func fault(field, detail string) error {
 	return &waitroom.InvalidError{Fields: []waitroom.FieldError{{Field: field, Detail: detail}}}
 }
 
-// Revoke ends an operator's token and sessions. Error: ErrNone.
-func (s *Store) Revoke(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	switch n, err := s.rdb.HDel(ctx, s.operators(), name).Result(); {
-	case err != nil:
-		return away("revoke operator", err)
-	case n == 0:
-		return ErrNone
-	}
-	return nil
+// Revoke ends an operator's token and sessions, on behalf of by. Error: ErrNone.
+func (s *Store) Revoke(ctx context.Context, name, by string) error {
+	return s.change(ctx, by, record{Operator: Operator{Name: name}})
 }
 
 // List is all operators by name, those whose token has ended included.

@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,16 @@ func TestPromise1NothingInTheStoreOpensAnything(t *testing.T) {
 	require.NoError(t, err)
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
-	require.Len(t, keys, 3)
+	require.Len(t, keys, 4)
 	for _, key := range keys {
 		require.True(t, strings.HasPrefix(key, "x:"), key)
+		if key == s.trail() {
+			records := fmt.Sprint(rdb.XRange(t.Context(), key, "-", "+").Val())
+			require.Contains(t, records, "bob@example-site")
+			require.NotContains(t, records, token[len(token)-26:])
+			require.NotContains(t, records, hashOf(token))
+			continue
+		}
 		kept := rdb.Get(t.Context(), key).Val() + rdb.HGet(t.Context(), key, "bob@example-site").Val()
 		require.NotEmpty(t, kept)
 		for _, secret := range []string{token, token[len(token)-26:], session, static} {
@@ -86,12 +94,12 @@ func TestPromise2TokensAndSessionsEnd(t *testing.T) {
 		bob, eve := add(t, a, "bob", Viewer, time.Hour), add(t, a, "eve", Owner, time.Hour)
 		bobs, eves, eves2 := session(bob), session(eve), session(eve)
 
-		require.NoError(t, a.Revoke(t.Context(), "bob"))
+		require.NoError(t, a.Revoke(t.Context(), "bob", "ann"))
 		_, err := b.Identify(t.Context(), bob)
 		require.ErrorIs(t, err, waitroom.ErrTokenInvalid)
 		_, err = b.Session(t.Context(), bobs)
 		require.ErrorIs(t, err, waitroom.ErrTokenInvalid)
-		require.ErrorIs(t, a.Revoke(t.Context(), "bob"), ErrNone)
+		require.ErrorIs(t, a.Revoke(t.Context(), "bob", "ann"), ErrNone)
 
 		require.NoError(t, b.SignOut(t.Context(), eves))
 		require.NoError(t, b.SignOut(t.Context(), eves))
@@ -132,7 +140,7 @@ func TestPromise3ANameIsOneOperator(t *testing.T) {
 	require.NoError(t, err)
 	session, _, err := s.SignIn(t.Context(), o)
 	require.NoError(t, err)
-	require.NoError(t, s.Revoke(t.Context(), "bob"))
+	require.NoError(t, s.Revoke(t.Context(), "bob", "ann"))
 	add(t, s, "bob", Viewer, time.Hour)
 	_, err = s.Session(t.Context(), session)
 	require.ErrorIs(t, err, waitroom.ErrTokenInvalid, "another bob")
@@ -156,11 +164,53 @@ func TestPromise4TheStoreIsAway(t *testing.T) {
 	require.ErrorIs(t, err, waitroom.ErrUnavailable)
 	_, _, err = s.SignIn(t.Context(), Static(static))
 	require.ErrorIs(t, err, waitroom.ErrUnavailable)
-	require.ErrorIs(t, s.Revoke(t.Context(), "bob"), waitroom.ErrUnavailable)
+	require.ErrorIs(t, s.Revoke(t.Context(), "bob", "ann"), waitroom.ErrUnavailable)
 	_, _, err = s.Add(t.Context(), "bob", Viewer, 0, "ann")
 	require.ErrorIs(t, err, waitroom.ErrUnavailable)
 	_, err = s.List(t.Context())
 	require.ErrorIs(t, err, waitroom.ErrUnavailable)
+	_, err = s.Trail(t.Context(), "", 10)
+	require.ErrorIs(t, err, waitroom.ErrUnavailable)
+}
+
+// doc.go promise 5, also for a call that is sent again; a refused one leaves no record.
+func TestPromise5TheTrail(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		s := New(rdb, "", static)
+		s.now = func() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+		add(t, s, "bob", Viewer, time.Hour)
+		_, _, err := s.Add(t.Context(), "bob", Owner, time.Hour, "eve")
+		require.ErrorIs(t, err, ErrExists)
+		require.ErrorIs(t, s.Revoke(t.Context(), "carl", "eve"), ErrNone)
+		again := record{Operator{Name: "dan", Role: Owner, ExpiresAt: s.now()}, "a hash"}
+		for range 2 {
+			require.NoError(t, s.change(t.Context(), "bob", again))
+		}
+		require.NoError(t, s.Revoke(t.Context(), "bob", "dan"))
+		first, err := s.Trail(t.Context(), "", 1)
+		require.NoError(t, err)
+		require.Len(t, first, 1)
+		rest, err := s.Trail(t.Context(), first[0].ID, MostTrail)
+		require.NoError(t, err)
+		bob := `{"name":"bob","role":"viewer","expires_at":"2026-05-01T13:00:00Z"}`
+		records := append(first, rest...)
+		for i, want := range []waitroom.AuditRecord{
+			{By: "ann", What: "add", After: bob},
+			{By: "bob", What: "add", After: `{"name":"dan","role":"owner","expires_at":"2026-05-01T12:00:00Z"}`},
+			{By: "dan", What: "revoke", Before: bob},
+		} {
+			require.WithinDuration(t, time.Now(), records[i].At, time.Minute, "the store's clock")
+			want.ID, want.At = records[i].ID, records[i].At
+			require.Equal(t, want, records[i])
+		}
+		require.Len(t, records, 3)
+		for _, wrong := range []string{"x", "(1-1", "-", "1"} {
+			_, err = s.Trail(t.Context(), wrong, 1)
+			require.ErrorContains(t, err, "after")
+		}
+	})
 }
 
 func TestWrongOperatorsAreRefused(t *testing.T) {
