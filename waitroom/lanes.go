@@ -39,6 +39,7 @@ type LaneCounts struct {
 	Paused   bool    `json:"paused,omitempty"`
 	Waiting  int64   `json:"waiting"`
 	Inside   int64   `json:"inside"`
+	Admitted int64   `json:"admitted"` // since the event was made
 }
 
 const (
@@ -78,6 +79,9 @@ func (s Settings) LaneRate(lane LaneSettings) float64 {
 		return s.RatePerS
 	}
 }
+
+// LaneStart is below every sequence of a lane (from 0), and of that lane.
+func (s *Settings) LaneStart(lane int) Seq { return Seq(lane) * laneSpan }
 
 // waitingIn is how many wait in a lane (from 0; in all, without lanes).
 func (e *Event) waitingIn(lane int) int64 {
@@ -197,20 +201,20 @@ func (s Settings) laneIndex(name string) string {
 	return ""
 }
 
-// readLanes reads event.lua's "waiting inside seq;" of each lane.
+// readLanes reads event.lua's "waiting inside seq admitted;" of each lane.
 func (e *Event) readLanes(text string) (seqs []Seq, err error) {
 	for i, l := range e.Lanes {
 		part, rest, _ := strings.Cut(text, ";")
 		text = rest
 		f := strings.Split(part, " ")
-		if len(f) != 3 {
+		if len(f) != 4 {
 			return nil, unavailable(fmt.Errorf("%w: lane %d: %q", errReply, i, part))
 		}
 		n, err := numbers(f...)
 		if err != nil {
 			return nil, err
 		}
-		e.LaneCounts = append(e.LaneCounts, LaneCounts{Name: l.Name, RatePerS: min(e.LaneRate(l), e.RatePerS), Paused: l.Paused, Waiting: n[0], Inside: n[1]})
+		e.LaneCounts = append(e.LaneCounts, LaneCounts{Name: l.Name, RatePerS: min(e.LaneRate(l), e.RatePerS), Paused: l.Paused, Waiting: n[0], Inside: n[1], Admitted: n[3]})
 		seqs = append(seqs, Seq(n[2]))
 	}
 	return seqs, nil

@@ -151,7 +151,7 @@ func TestPromise21LanesKeepWhatTheEventPromises(t *testing.T) {
 				require.LessOrEqual(rt, within[1], int64(40), "max_active of the lane")
 				require.Equal(rt, int64(len(m.inside)), ev.Inside)
 				for lane := range names {
-					require.Equal(rt, LaneCounts{Name: names[lane], RatePerS: limits[lane], Waiting: int64(len(m.lines[lane])), Inside: within[lane]}, ev.LaneCounts[lane])
+					require.Equal(rt, LaneCounts{Name: names[lane], RatePerS: limits[lane], Waiting: int64(len(m.lines[lane])), Inside: within[lane], Admitted: int64(len(m.passed[lane]))}, ev.LaneCounts[lane])
 					recent := 0
 					for _, at := range m.passed[lane] {
 						if now.Sub(at) < time.Second {

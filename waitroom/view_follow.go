@@ -339,10 +339,11 @@ func (s *followed) countLanes(rec feedRecord) {
 		return
 	}
 	counts := slices.Clone(s.event.LaneCounts) // the old ones were given out
-	count := func(seq Seq, waiting, inside int64) {
+	count := func(seq Seq, waiting, admitted int64) {
 		if lane := s.event.LaneNumber(seq); lane < len(counts) {
 			counts[lane].Waiting = max(0, counts[lane].Waiting+waiting)
-			counts[lane].Inside += inside
+			counts[lane].Inside += admitted
+			counts[lane].Admitted += admitted
 		}
 	}
 	for _, g := range rec.granted {

@@ -54,6 +54,8 @@ type eventRow struct {
 	Passes   bool    `json:"pass_through"`
 	Waiting  int64   `json:"waiting"`
 	Inside   int64   `json:"inside"`
+
+	Lanes []waitroom.LaneCounts `json:"lane_counts"`
 }
 
 func printEvents(cmd *cobra.Command, rows ...eventRow) error {
@@ -65,6 +67,13 @@ func printEvents(cmd *cobra.Command, rows ...eventRow) error {
 			rate = "all pass"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", e.ID, e.State, rate, e.Waiting, e.Inside, e.Name)
+		for _, l := range e.Lanes {
+			state := ""
+			if l.Paused {
+				state = "paused"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%d\t%d\t\n", l.Name, state, strconv.FormatFloat(l.RatePerS, 'g', -1, 64), l.Waiting, l.Inside)
+		}
 	}
 	return w.Flush()
 }
@@ -141,36 +150,32 @@ func eventRateCommand(client clientFunc) *cobra.Command {
 			if lane == "" {
 				return patchEvent(cmd, client, args[0], map[string]any{"rate_per_s": rate})
 			}
-			lanes, err := lanesWith(cmd, client, args[0], lane, rate)
-			if err != nil {
-				return err
-			}
-			return patchEvent(cmd, client, args[0], map[string]any{"lanes": lanes})
+			return patchLane(cmd, client, args[0], lane, func(l *waitroom.LaneSettings) { l.RatePerS, l.Share = &rate, 0 })
 		},
 	}
 	cmd.Flags().StringVar(&lane, "lane", "", "`NAME` of the lane whose rate it is; without it, the event's")
 	return cmd
 }
 
-// lanesWith are an event's lanes, one of them with another rate.
-func lanesWith(cmd *cobra.Command, client clientFunc, event, lane string, rate float64) ([]waitroom.LaneSettings, error) {
+// patchLane changes one of an event's lanes.
+func patchLane(cmd *cobra.Command, client clientFunc, event, lane string, change func(*waitroom.LaneSettings)) error {
 	c, err := client()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var now struct {
 		Lanes []waitroom.LaneSettings `json:"lanes"`
 	}
 	if err := c.call(cmd.Context(), http.MethodGet, "/"+url.PathEscape(event), nil, &now); err != nil {
-		return nil, err
+		return err
 	}
 	for i, l := range now.Lanes {
 		if l.Name == lane {
-			now.Lanes[i].RatePerS, now.Lanes[i].Share = &rate, 0
-			return now.Lanes, nil
+			change(&now.Lanes[i])
+			return patchEvent(cmd, client, event, map[string]any{"lanes": now.Lanes})
 		}
 	}
-	return nil, usage(fmt.Errorf("--lane: %s has no lane %q", event, lane))
+	return usage(fmt.Errorf("--lane: %s has no lane %q", event, lane))
 }
 
 func eventPassThroughCommand(client clientFunc) *cobra.Command {
@@ -188,12 +193,20 @@ func eventPassThroughCommand(client clientFunc) *cobra.Command {
 }
 
 func eventStateCommand(client clientFunc, verb, short string, state waitroom.State, alias ...string) *cobra.Command {
-	return &cobra.Command{
+	var lane string
+	cmd := &cobra.Command{
 		Use: verb + " EVENT", Aliases: alias, Short: short, Args: wantArgs("EVENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if lane != "" {
+				return patchLane(cmd, client, args[0], lane, func(l *waitroom.LaneSettings) { l.Paused = state == waitroom.Paused })
+			}
 			return patchEvent(cmd, client, args[0], map[string]any{"state": state})
 		},
 	}
+	if verb == "pause" || verb == "resume" {
+		cmd.Flags().StringVar(&lane, "lane", "", "`NAME` of the one lane that it is about; without it, the event")
+	}
+	return cmd
 }
 
 func patchEvent(cmd *cobra.Command, client clientFunc, event string, change map[string]any) error {

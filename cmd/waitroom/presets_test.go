@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -381,9 +382,21 @@ func TestPresetGameLogin(t *testing.T) {
 	status, _, body := call(t, http.MethodPost, s.url+"/v1/events/game-login/entries", facts{"lane": "moon"}, nil)
 	require.Equal(t, http.StatusUnprocessableEntity, status, body)
 	require.Len(t, s.ev("game-login")["lane_counts"], 5)
-	status, _, errs := runCommand(t, []string{"WAITROOM_OPERATOR_TOKEN=" + operatorToken}, "event", "rate", "game-login", "8000", "--lane", "na", "--target", s.url)
-	require.Zero(t, status, errs)
-	require.InDelta(t, 8000, s.ev("game-login")["lane_counts"].([]any)[1].(map[string]any)["rate_per_s"], 0)
+	operate := func(args ...string) string {
+		status, out, errs := runCommand(t, []string{"WAITROOM_OPERATOR_TOKEN=" + operatorToken}, append([]string{"event", "--target", s.url}, args...)...)
+		require.Zero(t, status, errs)
+		return out
+	}
+	require.Regexp(t, `(?m)^  na +8000 +0 +0 *$`, operate("rate", "game-login", "8000", "--lane", "na"))
+	require.Regexp(t, `(?m)^  na +paused +0 +0 +0 *$`, operate("pause", "game-login", "--lane", "na"))
+	require.Regexp(t, `(?m)^  asia +\d+ +0 +1 *$`, operate("list"))
+	require.Regexp(t, `(?m)^  na +8000 `, operate("resume", "game-login", "--lane", "na"))
+	until(t, 10*time.Second, "the sample to tell of each lane", func() bool {
+		_, now := s.ops(http.MethodGet, "/game-login/metrics", nil)
+		lanes := now["lanes"].([]any)
+		asia := lanes[slices.IndexFunc(lanes, func(l any) bool { return l.(map[string]any)["name"] == "asia" })].(map[string]any)
+		return len(lanes) == 5 && asia["admitted"] == 1.0 && asia["inside"] == 1.0 && len(now["decision"].(map[string]any)["lanes"].([]any)) == 5
+	})
 	request{"GET", "/v1/gate/game-login", "", nil}.refused(t, s, 401, "token_required")
 	request{"GET", "/v1/events/game-login/seats", "", nil}.refused(t, s, 409, "wrong_mode")
 }

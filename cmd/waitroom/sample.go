@@ -13,14 +13,14 @@ import (
 
 // sample is what an operator sees of an event each second.
 type sample struct {
-	Event    waitroom.EventID      `json:"event"`
-	State    waitroom.State        `json:"state"`
-	Reason   string                `json:"reason,omitempty"`
-	Now      string                `json:"now"` // the store's clock
-	Waiting  int64                 `json:"waiting"`
-	Lanes    []waitroom.LaneCounts `json:"lanes,omitempty"`
-	Inside   int64                 `json:"inside"`
-	Admitted int64                 `json:"admitted"` // since the event was made
+	Event    waitroom.EventID `json:"event"`
+	State    waitroom.State   `json:"state"`
+	Reason   string           `json:"reason,omitempty"`
+	Now      string           `json:"now"` // the store's clock
+	Waiting  int64            `json:"waiting"`
+	Lanes    []laneSample     `json:"lanes,omitempty"`
+	Inside   int64            `json:"inside"`
+	Admitted int64            `json:"admitted"` // since the event was made
 	// AdmittedPerS is how many were let in a second, over the last seconds.
 	AdmittedPerS float64 `json:"admitted_per_s"`
 	// RatePerS is what the operator set; Decision.RatePerS what the law makes of it.
@@ -40,6 +40,31 @@ type sample struct {
 	Sockets int    `json:"sockets"`
 	Node    string `json:"node"`
 	Leading bool   `json:"leading"`
+}
+
+// laneSample is a lane of an event; Decision.Lanes says why it goes as it does.
+type laneSample struct {
+	waitroom.LaneCounts
+	MaxActive    int     `json:"max_active"`
+	AdmittedPerS float64 `json:"admitted_per_s"`
+	// EtaS and EtaP90S are what somebody who joins the lane now would be told; absent
+	// while there is no estimate.
+	EtaS    *int64 `json:"eta_s,omitempty"`
+	EtaP90S *int64 `json:"eta_p90_s,omitempty"`
+}
+
+// laneSamples are an event's lanes, in their order.
+func (s *service) laneSamples(ev waitroom.Event) []laneSample {
+	var lanes []laneSample
+	for i, l := range ev.LaneCounts {
+		out := laneSample{LaneCounts: l, MaxActive: ev.Lanes[i].MaxActive, AdmittedPerS: s.sampler.rate(ev.ID+"/"+waitroom.EventID(l.Name), ev.Now, l.Admitted)}
+		if eta, p90, ok := s.view.Estimate(ev.ID, ev.LaneStart(i), l.Waiting+1); ok {
+			seconds := func(d time.Duration) *int64 { return new(int64(math.Ceil(d.Seconds()))) }
+			out.EtaS, out.EtaP90S = seconds(eta), seconds(p90)
+		}
+		lanes = append(lanes, out)
+	}
+	return lanes
 }
 
 // sampler remembers what it needs to tell a rate.
@@ -88,7 +113,7 @@ func (s *service) sample(ctx context.Context, id waitroom.EventID) ([]byte, erro
 		return nil, err
 	}
 	out := sample{
-		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Format("2006-01-02T15:04:05.000Z"), Waiting: ev.Waiting, Inside: ev.Inside, Lanes: ev.LaneCounts,
+		Event: id, State: ev.State, Reason: ev.Reason, Now: ev.Now.UTC().Format("2006-01-02T15:04:05.000Z"), Waiting: ev.Waiting, Inside: ev.Inside, Lanes: s.laneSamples(ev),
 		Admitted: ev.Admitted, AdmittedPerS: s.sampler.rate(id, ev.Now, ev.Admitted),
 		RatePerS: ev.RatePerS, MaxActive: ev.MaxActive, PassThrough: ev.PassThrough,
 		Sockets: s.hub.Sockets(), Node: s.node, Leading: s.controller.Leading(),

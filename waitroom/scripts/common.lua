@@ -330,7 +330,15 @@ local function grant(picked, id)
   many('ZADD', CLAIMS, claims)
   call('HINCRBY', META, 'admitted', #gone)
   if E.lanes then
-    for i = 2, #picked, 2 do call('HINCRBY', META, in_lane('inside', lane_of(tonumber(picked[i]))), 1) end
+    local into = {} -- how many come in from each lane
+    for i = 2, #picked, 2 do
+      local lane = lane_of(tonumber(picked[i]))
+      into[lane] = (into[lane] or 0) + 1
+    end
+    for lane, n in pairs(into) do
+      call('HINCRBY', META, in_lane('inside', lane), n)
+      call('HINCRBY', META, in_lane('let_in', lane), n) -- since the event was made
+    end
   end
   F.g = lines
   return table.concat(lines, '\n')

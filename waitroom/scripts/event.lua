@@ -5,7 +5,7 @@
 -- Reply: {"ok", waiting, inside, now, settings, state, reason, version, base, seq, admitted,
 --   entered, unclaimed, draw (JSON, or ""), draw phase, "0" when the last
 --   piece is sold, since when in this state (ms; 0: not known),
---   "waiting inside seq;" of each lane}; {"no_event"}
+--   "waiting inside seq admitted;" of each lane}; {"no_event"}
 -- Sent again: no difference.
 if not load() then return {'no_event'} end
 same_store()
@@ -15,8 +15,8 @@ local m = call('HMGET', META, 'settings', 'state', 'reason', 'version', 'base', 
 m[8], m[9], m[10], m[11], m[12], m[13] = m[8] or '0', m[9] or '0', m[10] or '', m[11] or '', m[12] or '', m[13] or '0'
 local each = {}
 for lane = 0, E.lanes and #E.lanes or -1 do
-  local waiting = call('ZCOUNT', LINE, ends_of(lane))
-  each[lane + 1] = int(waiting) .. ' ' .. (call('HGET', META, in_lane('inside', lane)) or '0') .. ' ' .. int(E.seqs[lane]) .. ';'
+  local k = call('HMGET', META, in_lane('inside', lane), in_lane('let_in', lane))
+  each[lane + 1] = table.concat({int(call('ZCOUNT', LINE, ends_of(lane))), k[1] or '0', int(E.seqs[lane]), k[2] or '0'}, ' ') .. ';'
 end
 m[14] = table.concat(each)
 return {'ok', int(call('ZCARD', LINE)), int(call('ZCARD', CLAIMS)), int(E.now), unpack(m)}

@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,10 +42,13 @@ func (s *service) operations(mux *http.ServeMux) {
 	event := func() doc {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": most(s), "pass_through": s.event["pass_through"] == true}
+		return doc{"id": "demo", "name": "Demo night", "state": s.event["state"], "rate_per_s": s.event["rate_per_s"], "max_active": most(s), "pass_through": s.event["pass_through"] == true, "lanes": s.event["lanes"]}
 	}
 	mux.HandleFunc("GET /v1/ops/events", guarded(func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, doc{"events": []doc{event()}})
+	}))
+	mux.HandleFunc("GET /v1/ops/events/demo", guarded(func(w http.ResponseWriter, _ *http.Request) {
+		s.answer(w, http.StatusOK, event())
 	}))
 	mux.HandleFunc("PATCH /v1/ops/events/demo", guarded(func(w http.ResponseWriter, r *http.Request) {
 		s.patch(r)
@@ -67,8 +71,9 @@ func (s *service) operations(mux *http.ServeMux) {
 			"decision": doc{
 				"reason": "database_busy", "rate_per_s": 2, "held": "max_active", "pass_through": e["pass_through"], "leader": "N1", "fence": 5, "load": "pools: 1 of 4",
 				"signals": []doc{{"detail": "pools: 1 of 4", "usage": 0.25, "age_ms": 1200}, {"detail": "site", "age_ms": 9000, "fault": "too old"}},
-				"log":     doc{"n": 17, "hash": "0123456789abcdef"},
+				"log":     doc{"n": 17, "hash": "0123456789abcdef"}, "lanes": s.decided,
 			},
+			"lanes": laneSamples(e["lanes"]),
 		})
 	}))
 	mux.HandleFunc("GET /v1/ops/events/demo/audit", guarded(func(w http.ResponseWriter, r *http.Request) {
@@ -78,6 +83,76 @@ func (s *service) operations(mux *http.ServeMux) {
 		}
 		s.answer(w, http.StatusOK, doc{"records": records})
 	}))
+}
+
+// laneSamples are lanes as their settings have them, with some people in each.
+func laneSamples(settings any) any {
+	lanes, _ := settings.([]any)
+	var out []doc
+	for i, l := range lanes {
+		lane, _ := l.(map[string]any)
+		sample := doc{"name": lane["name"], "rate_per_s": lane["rate_per_s"], "waiting": 1000 * (i + 1), "inside": 7, "admitted": 1234, "admitted_per_s": 4.25, "max_active": 40 * i, "eta_s": 240}
+		if sample["rate_per_s"] == nil {
+			sample["rate_per_s"] = 20
+		}
+		if lane["paused"] == true {
+			sample["paused"], sample["rate_per_s"], sample["admitted_per_s"] = true, 0, 0
+		}
+		out = append(out, sample)
+	}
+	return out
+}
+
+// The lanes of an event stand in a table, each with its own rate and pause, which are set
+// without touching what else a lane is made of.
+func TestConsoleLanes(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	load := map[string]any{"law": "none"}
+	s.set(func(s *service) {
+		s.event["lanes"] = []any{map[string]any{"name": "eu-west", "share": 0.4, "load": load}, map[string]any{"name": "na-east", "rate_per_s": 9}}
+		s.decided = []doc{{"lane": "eu-west", "reason": "database_busy", "usage": 0.85, "load": "eu: 17 of 20"}, {"lane": "na-east", "reason": "rate"}}
+	})
+	p := browsertest.NewVisitor(t)
+	p.Open(s.address + "/console")
+	p.Until("document.activeElement.id === 'token'")
+	p.Run("document.getElementById('token').value = '" + operatorToken + "'; document.getElementById('login').requestSubmit()")
+	p.Panel("board")
+	row := func(n int) string { return fmt.Sprintf("document.querySelectorAll('#lanes tr')[%d]", n) }
+	p.Until(row(1) + " !== undefined")
+	require.Equal(t, []string{"eu-west", "1,000", "4.3 of 20", "Held back: the database is busy – 85% (eu: 17 of 20)", "1,234", "7", "~ 4 min"},
+		browsertest.Value[[]string](p, "[..."+row(0)+".children].slice(0, 7).map((c) => c.textContent)"))
+	require.Equal(t, []string{"na-east", "2,000", "4.3 of 9", "At the event’s own rate", "1,234", "7 of 40 at most", "~ 4 min"},
+		browsertest.Value[[]string](p, "[..."+row(1)+".children].slice(0, 7).map((c) => c.textContent)"))
+	require.Equal(t, []string{"", "share: 40%", "9"}, browsertest.Value[[]string](p, "[...document.querySelectorAll('#lanes input')].flatMap((i) => [i.value, i.placeholder]).slice(0, 3)"))
+	shots(t, p, "console-lanes")
+
+	p.Run("const i = " + row(0) + ".querySelector('input'); i.value = '12'; i.dispatchEvent(new Event('input', { bubbles: true })); i.form.requestSubmit()")
+	p.Until(row(0) + ".children[2].textContent === '4.3 of 12'")
+	pause := row(1) + ".querySelector('button[type=button]')"
+	require.Equal(t, "Pause na-east", browsertest.Value[string](p, pause+".ariaLabel"))
+	p.Run(pause + ".click()")
+	p.Until(pause + ".textContent === 'Resume' && " + row(1) + ".children[3].textContent === 'Paused by hand'")
+	shots(t, p, "console-lane-paused")
+	p.Run(pause + ".click()")
+	p.Until(pause + ".textContent === 'Pause'")
+	p.Run("const j = " + row(1) + ".querySelector('input'); j.value = ''; j.form.requestSubmit()")
+	p.Until(row(1) + ".querySelector('input').placeholder === 'the event’s' && " + row(1) + ".children[2].textContent === '4.3 of 20'")
+	p.NoFaults()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var patches []string
+	for _, c := range s.calls {
+		if c.Method == http.MethodPatch {
+			patches = append(patches, c.Body)
+		}
+	}
+	require.Equal(t, []string{
+		`{"lanes":[{"load":{"law":"none"},"name":"eu-west","rate_per_s":12},{"name":"na-east","rate_per_s":9}]}`,
+		`{"lanes":[{"load":{"law":"none"},"name":"eu-west","rate_per_s":12},{"name":"na-east","rate_per_s":9,"paused":true}]}`,
+		`{"lanes":[{"load":{"law":"none"},"name":"eu-west","rate_per_s":12},{"name":"na-east","rate_per_s":9}]}`,
+		`{"lanes":[{"load":{"law":"none"},"name":"eu-west","rate_per_s":12},{"name":"na-east"}]}`,
+	}, patches)
 }
 
 // most is the limit of people inside: 500, or what was set.

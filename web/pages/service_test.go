@@ -71,6 +71,7 @@ type service struct {
 	noStream   bool
 	anyone     bool               // entries/me knows everybody, whatever the token
 	eligible   func(said doc) doc // why who joins with this body may not, or nil; nil: all may
+	decided    []doc              // on each lane, for the console
 	newcomer   doc                // the answer to who joins; nil: at 50 in line
 	proof      any                // of the draw, for draw/me; nil: not in it
 }

@@ -291,7 +291,7 @@ func shots(t *testing.T, p browsertest.Page, name string) {
 			}
 			p.Scheme(scheme)
 			p.Until("document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)")
-			p.Run("document.querySelector('#drawn:not([hidden])')?.scrollIntoView()")
+			p.Run("document.querySelector('#drawn:not([hidden]), #lanes-box:not([hidden])')?.scrollIntoView()")
 			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), p.Screenshot(), 0o600))
 		}
 	}

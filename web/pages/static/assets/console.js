@@ -1,6 +1,7 @@
 // The operator's console: one sample a second, and the few deeds of a running event.
 
 import { call, randomKey } from './api.js';
+import { drawLanes, wireLanes } from './console-lanes.js';
 import { drawAudit, drawEvents, drawSample } from './console-view.js';
 import { $, attr, panels, show, text, translate } from './dom.js';
 import { refusal, t } from './strings.js';
@@ -84,6 +85,7 @@ async function sample() {
   push(traces.waiting, body.waiting);
   push(traces.admitted, body.admitted_per_s);
   drawSample(body, traces);
+  drawLanes(body, settings);
 }
 
 // trail reads what was written down since the last look, oldest first, and keeps the
@@ -136,6 +138,19 @@ async function deed(method, path, body, done = t('ops.done'), key = undefined) {
     text($('say'), typeof done === 'function' ? done(answer.body) : done);
     await Promise.allSettled([list(), sample(), trail()]);
     return answer.body ?? true;
+  } catch (err) {
+    failed(err);
+    return undefined;
+  }
+}
+
+// changeLane sets fields of one lane: all lanes are settings of the event, so they are
+// read anew just before.
+async function changeLane(name, fields) {
+  try {
+    const { body } = await ops('GET', `/${event}`);
+    const lanes = body.lanes.map((l) => (l.name === name ? { ...l, ...fields } : l));
+    return await deed('PATCH', `/${event}`, { lanes });
   } catch (err) {
     failed(err);
     return undefined;
@@ -231,6 +246,7 @@ function start() {
     const rate = Number($('rate').value);
     if (await deed('PATCH', `/${event}`, { rate_per_s: rate })) touched = false;
   });
+  wireLanes(changeLane);
   $('most').addEventListener('input', () => {
     limiting = true;
   });
