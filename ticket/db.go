@@ -135,15 +135,18 @@ func openSQLite(rest string) (*DB, error) {
 	}
 	// The path goes escaped: SQLite reads a name that starts with file: as a URI.
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)" +
+		// 16 MB of pages, so that a large hall stays in memory; what a statement would need
+		// to be undone alone goes to no file.
+		"&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)"
 	db := &DB{dialect: sqlite3, max: 1}
-	if db.write, err = sql.Open("sqlite", dsn); err != nil {
+	if db.write, err = openLite(dsn); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	db.write.SetMaxOpenConns(1)
 	db.read = db.write
 	if readers > 1 {
-		if db.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
+		if db.read, err = openLite(dsn + "&_pragma=query_only(1)"); err != nil {
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
 		db.read.SetMaxOpenConns(readers)

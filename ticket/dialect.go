@@ -20,7 +20,9 @@ import (
 // dialect is all that differs between the databases. Statements are written
 // once; {rows} in one stands for a table made from a list of values, {lock} and
 // {skip} for the locking clauses, {unless} for an insert that minds nobody's row (in
-// PostgreSQL the violation is the conflict, and cheaper), {now} for the clock.
+// PostgreSQL the violation is the conflict, and cheaper), {fail} for a statement whose
+// failure undoes its transaction, so that SQLite need not copy each page in case it must
+// undo the statement alone, {now} for the clock.
 type dialect struct {
 	name  string
 	words map[string]string
@@ -66,6 +68,7 @@ var postgres = &dialect{
 		"{lock}":   "FOR UPDATE",
 		"{skip}":   "FOR UPDATE SKIP LOCKED",
 		"{unless}": "",
+		"{fail}":   "",
 	},
 	rows:     unnest,
 	classify: classifyPostgres,
@@ -81,6 +84,7 @@ var sqlite3 = &dialect{
 		"{lock}":   "", // a writing transaction is alone from its start
 		"{skip}":   "",
 		"{unless}": "ON CONFLICT DO NOTHING",
+		"{fail}":   "OR FAIL",
 	},
 	rows:     eachJSON,
 	classify: classifySQLite,
@@ -152,7 +156,7 @@ func eachJSON(l *list, first int) (string, []any, error) {
 			return "", nil, fmt.Errorf("column %s has type %T", l.names[i], c)
 		}
 	}
-	fmt.Fprintf(&b, " FROM json_each($%d)) AS r", first)
+	fmt.Fprintf(&b, " FROM jsonb_each($%d)) AS r", first)
 	return b.String(), []any{string(l.json(n))}, nil
 }
 

@@ -54,13 +54,14 @@ func (p *plan) writeSeats(h *hall) []step {
 		p.held[i] = seatRow{c.id, SeatHeld, c.version + 1}
 	}
 	return []step{{
-		statement: `UPDATE seats SET status = 'held', version = seats.version + 1, reservation = r.reservation
+		statement: `UPDATE {fail} seats SET status = 'held', version = seats.version + 1, reservation = r.reservation
 			FROM {rows} WHERE seats.event = r.event AND seats.id = r.id AND seats.version = r.version AND seats.status = 'free'`,
 		rows: h.rows(n).column("id", ids).column("version", versions).column("reservation", reservations),
 		want: n,
 	}}
 }
 
+// writeReservations writes what was made: all of one event, on its terms of this moment.
 func (p *plan) writeReservations(f *facts) (step, error) {
 	n := len(p.made)
 	order := make([]int, n)
@@ -68,28 +69,25 @@ func (p *plan) writeReservations(f *facts) (step, error) {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p.tokens[a], p.tokens[b]) })
-	ids, events, persons, jtis := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	seats, currencies := make([]string, n), make([]string, n)
-	ns, amounts, ends := make([]int64, n), make([]int64, n), make([]int64, n)
+	ids, persons, jtis, seats := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	ns, amounts := make([]int64, n), make([]int64, n)
 	for i, at := range order {
 		r := p.made[at]
 		packed, err := json.Marshal(r.Seats)
 		if err != nil {
 			return step{}, fmt.Errorf("pack seats: %w", err)
 		}
-		ids[i], events[i], persons[i], jtis[i] = r.ID, r.Event, r.Person, p.tokens[at]
-		seats[i], currencies[i] = string(packed), r.Currency
-		ns[i], amounts[i], ends[i] = int64(len(r.Seats)), r.AmountCents, r.ExpiresAt.UnixMilli()
+		ids[i], persons[i], jtis[i], seats[i] = r.ID, r.Person, p.tokens[at], string(packed)
+		ns[i], amounts[i] = int64(len(r.Seats)), r.AmountCents
 	}
 	return step{
-		statement: `INSERT INTO reservations
+		statement: `INSERT {fail} INTO reservations
 			(id, event, person, jti, status, reason, seats, n, amount_cents, currency, created_ms, ends_ms)
-			SELECT r.id, r.event, r.person, r.jti, 'held', '', r.seats, r.n, r.amount, r.currency, $1, r.ends
+			SELECT r.id, $2, r.person, r.jti, 'held', '', r.seats, r.n, r.amount, $3, $1, $4
 			FROM {rows} WHERE true {unless}`,
-		rows: table("id", ids).column("event", events).column("person", persons).column("jti", jtis).
-			column("seats", seats).column("currency", currencies).
-			column("n", ns).column("amount", amounts).column("ends", ends),
-		args: []any{f.now},
+		rows: table("id", ids).column("person", persons).column("jti", jtis).column("seats", seats).
+			column("n", ns).column("amount", amounts),
+		args: []any{f.now, p.made[0].Event, p.made[0].Currency, p.made[0].ExpiresAt.UnixMilli()},
 		want: n,
 	}, nil
 }
@@ -108,7 +106,7 @@ func (p *plan) writeShares(h *hall, f *facts) step {
 		guard = ` AND shares.version = excluded.version - 1`
 	}
 	return step{
-		statement: `INSERT INTO shares (event, person, n, version)
+		statement: `INSERT {fail} INTO shares (event, person, n, version)
 			SELECT $1, r.person, r.n, r.version FROM {rows} WHERE r.n <= $2
 			ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n, version = shares.version + 1
 			WHERE shares.n + excluded.n <= $2` + guard,
@@ -133,7 +131,7 @@ func (p *plan) writeBookings(h *hall) []step {
 		persons[i], items[i], reservations[i] = b.person, b.item, b.reservation
 	}
 	return []step{{
-		statement: `INSERT INTO bookings (event, person, item, reservation)
+		statement: `INSERT {fail} INTO bookings (event, person, item, reservation)
 			SELECT $1, r.person, r.item, r.reservation FROM {rows} WHERE true ON CONFLICT DO NOTHING`,
 		rows: table("person", persons).column("item", items).column("reservation", reservations),
 		args: []any{h.event},
@@ -177,7 +175,7 @@ func storingStep(answers []storing, now int64) step {
 		}
 	}
 	return step{
-		statement: `INSERT INTO answers (key, body_hash, status, body, created_ms)
+		statement: `INSERT {fail} INTO answers (key, body_hash, status, body, created_ms)
 			SELECT r.key, r.body_hash, r.status, r.body, $1 FROM {rows} WHERE true {unless}`,
 		rows: table("key", keys).column("body_hash", hashes).column("status", statuses).column("body", bodies),
 		args: []any{now},
@@ -210,7 +208,7 @@ func (o *outgoing) write(ctx context.Context, t tx, now int64) error {
 
 func (o *outgoing) step(now int64) step {
 	return step{
-		statement: `INSERT INTO outbox (event, topic, key, payload, created_ms)
+		statement: `INSERT {fail} INTO outbox (event, topic, key, payload, created_ms)
 			SELECT r.event, r.topic, r.key, r.payload, $1 FROM {rows} WHERE true`,
 		rows: table("event", o.events).column("topic", o.topics).column("key", o.keys).column("payload", o.payloads),
 		args: []any{now},

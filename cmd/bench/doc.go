@@ -40,8 +40,9 @@
 //   - fan-out: a bare loop that writes prebuilt frames to the same sockets (the
 //     hub's own benchmark, run from here).
 //   - reservations: one transaction a request with the same rows in it, through a
-//     pool of the same size, its statements prepared; a hot stock row by reading the
-//     version and updating where it is still the same, again until it holds.
+//     pool of the same size, its statements prepared as its driver does by itself (that
+//     for PostgreSQL keeps them, that for SQLite does not); a hot stock row by reading
+//     the version and updating where it is still the same, again until it holds.
 //   - entry tokens: the bare check of the signature, for each request anew.
 //   - the gate over HTTP: /healthz of the same node, which is kept to one processor.
 //

@@ -97,7 +97,8 @@ func runSQLite(ctx context.Context, b *bench, _ func(string) bool) ([]result, er
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "tickets.db")
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
-		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
+		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"+
+		"&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)") // as ours is opened
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
