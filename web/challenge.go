@@ -77,7 +77,7 @@ func (s *Server) challenged(call limit.Call, handler echo.HandlerFunc) echo.Hand
 		if err != nil || !ev.Challenge.Asked() || !joinable(ev, call) {
 			return handler(c)
 		}
-		who, err := s.joinRequest(r, id)
+		who, err := s.joinRequestIn(r, &ev)
 		if err != nil || s.hasPlace(who) {
 			return handler(c)
 		}

@@ -61,7 +61,7 @@ func (s *Server) event(c echo.Context) error {
 	if s.deps.AdmissionLog != nil {
 		head, _ = s.deps.AdmissionLog.Head(id)
 	}
-	reason, since := s.cause(ev)
+	reason, since := s.cause(&ev)
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: reason, Since: since,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
@@ -82,7 +82,7 @@ func (s *Server) event(c echo.Context) error {
 
 // cause is why, and since when, an event is in its state, or lets in fewer than its
 // rate while it is open.
-func (s *Server) cause(ev waitroom.Event) (string, *stamp) {
+func (s *Server) cause(ev *waitroom.Event) (string, *stamp) {
 	reason, since := ev.Reason, ev.Since
 	if ev.State == waitroom.Open && s.deps.Holding != nil {
 		if why, from := s.deps.Holding(ev.ID); why != "" {
@@ -165,7 +165,11 @@ func (s *Server) join(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	req, err := s.joinRequest(c.Request(), id)
+	ev, err := s.deps.View.Event(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	req, err := s.joinRequestIn(c.Request(), &ev)
 	if err == nil {
 		err = s.mayGuess(c, id, said.code)
 	}
@@ -173,18 +177,13 @@ func (s *Server) join(c echo.Context) error {
 		return err
 	}
 	req.Code = said.code
-	ev, err := s.deps.View.Event(c.Request().Context(), id)
-	if err == nil {
-		var wrong error
-		if req.Groups, wrong = ev.ChooseLane(said.lane, req.Groups); wrong != nil {
-			return wrong
-		}
+	if req.Groups, err = ev.ChooseLane(said.lane, req.Groups); err != nil {
+		return err
 	}
-	switch {
-	case err != nil: // the store's own answer follows
-	case ev.Mode == waitroom.ModeInstant:
+	switch ev.Mode {
+	case waitroom.ModeInstant:
 		return waitroom.ErrWrongMode
-	case ev.Mode == waitroom.ModeBuffered:
+	case waitroom.ModeBuffered:
 		return s.enqueue(c, ev, req)
 	}
 	place, err := s.deps.Line.Join(c.Request().Context(), req)
@@ -196,7 +195,7 @@ func (s *Server) join(c echo.Context) error {
 	if place.Created {
 		status = http.StatusCreated
 	}
-	body, wait, err := s.placeBody(c, place, 0)
+	body, wait, err := s.placeBodyIn(c, &ev, place, 0)
 	if err != nil {
 		return err
 	}
@@ -207,24 +206,36 @@ func (s *Server) join(c echo.Context) error {
 // joinRequest says who joins. A place token that is damaged or of another event is
 // as good as none: its holder joins anew.
 func (s *Server) joinRequest(r *http.Request, id waitroom.EventID) (waitroom.JoinRequest, error) {
-	req := waitroom.JoinRequest{Event: id, Mobile: isPhone(r)}
+	ev, err := s.deps.View.Event(r.Context(), id)
+	if err != nil {
+		return waitroom.JoinRequest{Event: id, Mobile: isPhone(r)}, err
+	}
+	return s.joinRequestIn(r, &ev)
+}
+
+// joinRequestIn is joinRequest for whoever has the event.
+func (s *Server) joinRequestIn(r *http.Request, ev *waitroom.Event) (waitroom.JoinRequest, error) {
+	req := waitroom.JoinRequest{Event: ev.ID, Mobile: isPhone(r)}
 	var err error
-	req.Subject, req.Groups, err = s.known(r, id)
+	req.Subject, req.Groups, err = s.knownIn(r, ev)
 	if err != nil || req.Subject != "" {
 		return req, err
 	}
-	req.Receipt = cookie(r, placeCookie+string(id))
+	req.Receipt = cookie(r, placeCookie+string(ev.ID))
 	if said := bearer(r); said != "" {
-		if _, _, err := s.deps.Line.ReadReceipt(id, said); err == nil {
+		if _, _, err := s.deps.Line.ReadReceipt(ev.ID, said); err == nil {
 			req.Receipt = said
 		}
 	}
 	return req, nil
 }
 
+// headerMobile is Sec-CH-UA-Mobile as net/http keeps it.
+const headerMobile = "Sec-Ch-Ua-Mobile"
+
 // isPhone guesses whether the page may lose its socket in a pocket.
 func isPhone(r *http.Request) bool {
-	return r.Header.Get("Sec-CH-UA-Mobile") == "?1" || strings.Contains(r.UserAgent(), "Mobi")
+	return r.Header.Get(headerMobile) == "?1" || strings.Contains(r.UserAgent(), "Mobi")
 }
 
 // whenOpen adds to "not open yet" when that will be.
@@ -293,7 +304,7 @@ func (s *Server) live(c echo.Context) error {
 
 // redirectURL is where an admitted person goes: back to the address they came
 // from if that host is allowed, else where the event says, else to its shop page.
-func (s *Server) redirectURL(c echo.Context, id waitroom.EventID, ev waitroom.Event) string {
+func (s *Server) redirectURL(c echo.Context, id waitroom.EventID, ev *waitroom.Event) string {
 	if back, ok := s.rules.returnAddress(c.QueryParam("return_to")); ok {
 		return back
 	}

@@ -19,8 +19,16 @@ func (s *Server) subject(r *http.Request, event waitroom.EventID) (string, error
 // known is subject with the groups of the event that take the caller.
 func (s *Server) known(r *http.Request, event waitroom.EventID) (subject string, groups []string, err error) {
 	ev, err := s.deps.View.Event(r.Context(), event)
-	if err != nil || ev.Identity != identityJWT {
-		return "", ev.GroupsOf(nil), err
+	if err != nil {
+		return "", nil, err
+	}
+	return s.knownIn(r, &ev)
+}
+
+// knownIn is known for whoever has the event.
+func (s *Server) knownIn(r *http.Request, ev *waitroom.Event) (subject string, groups []string, err error) {
+	if ev.Identity != identityJWT {
+		return "", ev.GroupsOf(nil), nil
 	}
 	token := bearer(r)
 	if token == "" {

@@ -40,7 +40,7 @@ func (s *Server) issue(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	who, err := s.joinRequest(c.Request(), id)
+	who, err := s.joinRequestIn(c.Request(), &ev)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *Server) writeIssued(c echo.Context, ev waitroom.Event, got waitroom.Iss
 	}
 	body := issuedBody{
 		Result: "ALREADY_ISSUED", Rank: got.Rank, EntryID: got.Entry, PlaceToken: got.Receipt, EntryToken: token,
-		AdmittedAt: stamp(got.Grant.AdmittedAt), ExpiresAt: stamp(ends), RedirectURL: s.redirectURL(c, ev.ID, ev),
+		AdmittedAt: stamp(got.Grant.AdmittedAt), ExpiresAt: stamp(ends), RedirectURL: s.redirectURL(c, ev.ID, &ev),
 	}
 	status := http.StatusOK
 	if got.Created {

@@ -98,14 +98,21 @@ func shownBefore(r *http.Request, seq waitroom.Seq) int64 {
 // placeBody is a place as this node sees it, and when to ask again. The position is
 // not above the one that was shown before (0: none was).
 func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (placeBody, time.Duration, error) {
-	body := placeBody{EntryID: p.Entry, State: p.State, PlaceToken: p.Receipt}
 	ev, err := s.deps.View.Event(c.Request().Context(), p.Event)
 	if err != nil { // the place is safe all the same, and its holder must learn it
 		s.log.Warn("event not in view", zap.String("event", string(p.Event)), zap.Error(err))
-	} else {
+		return s.placeBodyIn(c, &waitroom.Event{}, p, before)
+	}
+	return s.placeBodyIn(c, &ev, p, before)
+}
+
+// placeBodyIn is placeBody for whoever has the event; without an id it is not in view.
+func (s *Server) placeBodyIn(c echo.Context, ev *waitroom.Event, p waitroom.Place, before int64) (body placeBody, wait time.Duration, err error) {
+	body = placeBody{EntryID: p.Entry, State: p.State, PlaceToken: p.Receipt}
+	if ev.ID != "" {
 		body.Waiting, body.Lane = new(ev.WaitingWith(p.Seq)), ev.LaneOf(p.Seq)
 	}
-	wait := polledRarely
+	wait = polledRarely
 	switch p.State {
 	case waitroom.EntryWaiting:
 		s.setCause(&body, ev)
@@ -134,7 +141,7 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 
 // setCause tells whoever waits the event's state, and why the line stands or is slow,
 // where it does.
-func (s *Server) setCause(body *placeBody, ev waitroom.Event) {
+func (s *Server) setCause(body *placeBody, ev *waitroom.Event) {
 	body.EventState = ev.State // "" while the event is not in view
 	reason, since := s.cause(ev)
 	if ev.State != waitroom.Open || reason != ev.Reason {
@@ -153,7 +160,7 @@ const (
 
 // withinGrace lets whoever only polls ask three times in the grace of the event,
 // so that one answer that is lost costs no place.
-func withinGrace(r *http.Request, ev waitroom.Event, wait time.Duration) time.Duration {
+func withinGrace(r *http.Request, ev *waitroom.Event, wait time.Duration) time.Duration {
 	const asks = 3
 	grace := time.Duration(ev.Grace)
 	if isPhone(r) {

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waitroom-dev/waitroom/admission"
+	"github.com/waitroom-dev/waitroom/cmd/waitroom/heap"
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web"
 	"github.com/waitroom-dev/waitroom/web/hub"
@@ -41,6 +42,9 @@ const (
 	kindThree = "three" // the same HTTP side in front of three calls a join
 	kindUsual = "usual" // sockets as one would first write them
 )
+
+// serveSlack is the heap's slack that waitroom serve has by default, in MiB.
+const serveSlack = 32
 
 // nodeEnv makes this program a node: it holds a nodeSpec.
 const nodeEnv = "WAITROOM_BENCH_NODE"
@@ -190,6 +194,11 @@ func runNode(ctx context.Context) error {
 	} else if err := webNode(ctx, g, spec, rdb, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	slack, err := heap.New(serveSlack)
+	if err != nil {
+		return err
+	}
+	g.Go(func() error { return slack.Run(ctx) })
 	fmt.Println(listener.Addr())
 	// The reader is not waited for when something else ends the node first.
 	go func() {

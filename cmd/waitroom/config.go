@@ -18,6 +18,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
+	"github.com/waitroom-dev/waitroom/cmd/waitroom/heap"
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web/challenge"
 	"github.com/waitroom-dev/waitroom/web/identity"
@@ -48,6 +49,7 @@ type serveConfig struct {
 	LoadURL       string                 // a Prometheus-compatible server that knows how busy the site is
 	LoadQuery     string                 // the PromQL expression of that, 0 to 1
 	Workers       int                    // requests that a node can work on at once; 0: no load signal
+	HeapSlack     int                    // MiB: how much garbage is gathered before it is collected
 	Preset        string                 // a ready-made event to start with
 	Events        string                 // YAML file of events to create where they do not exist
 	Roles         []string               // which parts of the service this process runs
@@ -96,6 +98,7 @@ var settings = []setting{
 	{"load-prometheus", "", "`URL` of a Prometheus-compatible server that knows how busy the site is"},
 	{"load-query", "", "`PROMQL` that gives the load, 0 to 1: one sample, or one with a label event for each event"},
 	{"workers", "0", "`N` requests that a process can work on at once, as a load signal; 0 is none"},
+	{"heap-slack", "32", "`MIB` of garbage that a process may gather before it is collected; 0, or a GOGC in the environment, leaves that to Go"},
 	{"preset", "", "`NAME` of a ready-made event to start with: " + strings.Join(presetNames(), ", ")},
 	{"events", "", "YAML `FILE` of events to create where the store does not have them"},
 	{"roles", "line,admission,ticket,worker", "comma-separated `ROLES` of this process"},
@@ -258,6 +261,11 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 	}
 	if c.Workers, err = strconv.Atoi(k.String("workers")); err != nil || c.Workers < 0 {
 		faults = append(faults, fmt.Errorf("workers: %q is no whole number from 0 on", k.String("workers")))
+	}
+	if c.HeapSlack, err = strconv.Atoi(k.String("heap-slack")); err != nil {
+		faults = append(faults, fmt.Errorf("heap-slack: %q is no whole number", k.String("heap-slack")))
+	} else if _, err = heap.New(c.HeapSlack); err != nil {
+		faults = append(faults, err)
 	}
 	for _, origin := range c.Origins {
 		faults = append(faults, checkOrigin("origins", origin))

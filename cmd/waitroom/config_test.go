@@ -37,7 +37,7 @@ func TestServeConfig(t *testing.T) {
 		c, err := parse(t, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, serveConfig{
-			Retention: 24 * time.Hour,
+			Retention: 24 * time.Hour, HeapSlack: 32,
 			Addr:      "127.0.0.1:8080", Data: "data", Limits: true, LogFormat: "console",
 			Roles:    []string{roleLine, roleAdmission, roleTicket, roleWorker},
 			Identity: identity.Config{Leeway: 5 * time.Second},
@@ -90,6 +90,7 @@ func TestServeConfigFaults(t *testing.T) {
 		{name: "no role", args: []string{"--roles", ","}, want: "roles: at least one"},
 		{name: "roles apart on the embedded store", args: []string{"--roles", "line"}, want: "need --redis"},
 		{name: "retention", args: []string{"--retention", "1s"}, want: "retention:"},
+		{name: "heap slack", args: []string{"--heap-slack", "5000"}, want: "heap-slack: 5000 MiB: must be 0 to 4096"},
 		{name: "limits", args: []string{"--limits", "maybe"}, want: "limits:"},
 		{name: "log format", args: []string{"--log-format", "xml"}, want: "log-format:"},
 		{name: "origin with a path", args: []string{"--origins", "https://a.example/x"}, want: "origins:"},

@@ -78,7 +78,7 @@ type runner func(ctx context.Context) error
 //	       the admission loop, which gives its lease back at once
 //	back:  what the front's last requests still need: the view, the seats, the
 //	       relay, the payments
-//	base:  the embedded store
+//	base:  the embedded store, the heap's slack
 //
 // Whoever sends stops before whoever receives. If any of them fails, all end.
 func (s *service) run(ctx context.Context) error {

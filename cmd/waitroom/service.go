@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/waitroom-dev/waitroom/admission"
+	"github.com/waitroom-dev/waitroom/cmd/waitroom/heap"
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/waitroom/draw/drand"
@@ -166,6 +167,11 @@ func (s *service) openStore(ctx context.Context) error {
 		}
 		s.rdb = rdb
 	}
+	slack, err := heap.New(s.cfg.HeapSlack)
+	if err != nil {
+		return usage(err)
+	}
+	s.base = append(s.base, slack.Run)
 	s.closers = append(s.closers, s.rdb.Close)
 	return reachRedis(ctx, s.rdb)
 }
