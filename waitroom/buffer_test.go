@@ -67,6 +67,11 @@ func TestPromise12Queue(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, q)
 
+			c := enqueue(t, l, "", "")
+			require.NoError(t, l.Block(ctx, "e", c.Entry, "op"), "they are here, in no line")
+			_, err = l.Enqueue(ctx, EnqueueRequest{JoinRequest: JoinRequest{Event: "e", Receipt: c.Receipt}})
+			require.ErrorIs(t, err, ErrBlocked)
+
 			_, err = l.Patch(ctx, "e", []byte(`{"state":"closed"}`), "op")
 			require.NoError(t, err)
 			_, err = l.Enqueue(ctx, EnqueueRequest{JoinRequest: JoinRequest{Event: "e"}})

@@ -104,9 +104,24 @@ func (l *Line) finish(ctx context.Context, event EventID, jti string, state Entr
 }
 
 // Block puts an entry out of the line or out of the room, and keeps it out.
-// Harmless if repeated. Errors: ErrNoEvent, ErrUnavailable.
+// Harmless if repeated. Errors: ErrNoEntry (the store knows of none: whoever blocks
+// must not believe that somebody is out who is not), ErrNoEvent, ErrUnavailable.
 func (l *Line) Block(ctx context.Context, event EventID, entry EntryID, by string) error {
-	if _, err := l.call(ctx, scriptBlock, event, nil, string(entry), by); err != nil {
+	return l.block(ctx, event, entry, by, "0")
+}
+
+// BlockSubject is Block for one of the site's own subjects, who need not have come yet.
+// Errors: ErrNoEvent, ErrUnavailable.
+func (l *Line) BlockSubject(ctx context.Context, event EventID, subject, by string) error {
+	return l.block(ctx, event, l.entryOf(event, subject), by, "1")
+}
+
+func (l *Line) block(ctx context.Context, event EventID, entry EntryID, by, ahead string) error {
+	r, err := l.call(ctx, scriptBlock, event, []string{l.keys.asks(event)}, string(entry), by, ahead)
+	if err == nil && r.outcome == outcomeUnknown {
+		err = ErrNoEntry
+	}
+	if err != nil {
 		return fmt.Errorf("block in %s: %w", event, err)
 	}
 	l.moved(event, entry)

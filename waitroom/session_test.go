@@ -95,6 +95,13 @@ func TestEndsOfGrants(t *testing.T) {
 			_, err = l.Place(ctx, "e", places[3].Receipt)
 			require.ErrorIs(t, err, ErrBlocked)
 
+			require.NoError(t, l.Block(ctx, "e", g[3].Entry, "op"), "again")
+			require.NoError(t, l.Block(ctx, "e", g[2].Entry, "op"), "also who has left")
+			require.ErrorIs(t, l.Block(ctx, "e", "never-was", "op"), ErrNoEntry)
+			require.NoError(t, l.BlockSubject(ctx, "e", "eve", "op"), "who has not come yet")
+			_, err = l.Join(ctx, JoinRequest{Event: "e", Subject: "eve"})
+			require.ErrorIs(t, err, ErrBlocked)
+
 			at(t, l, 6*time.Minute)
 			_, err = l.Enter(ctx, "e", passOf(g[4]))
 			require.ErrorIs(t, err, ErrTokenExpired, "the claim time is over, swept or not")

@@ -24,6 +24,7 @@ type Challenges interface {
 const (
 	headerChallenge = "X-Challenge"
 	clearedKey      = "web.cleared"
+	solvableKey     = "web.solvable" // a solution would be looked at in this call
 )
 
 // challengeError adds to a refusal where a challenge is to be had.
@@ -72,6 +73,7 @@ func (s *Server) challenged(call limit.Call, handler echo.HandlerFunc) echo.Hand
 		if err != nil {
 			return err
 		}
+		c.Set(solvableKey, true)
 		r := c.Request()
 		ev, err := s.deps.View.Event(r.Context(), id)
 		if err != nil || !ev.Challenge.Asked() || !joinable(ev, call) {

@@ -123,6 +123,9 @@ func TestAnAddressOverItsLimitIsChallenged(t *testing.T) {
 	r.refusedFor(t, from(joining, "198.51.100.7").saying(`{"challenge":"wrong"}`), "challenge_required") // counted as any other
 	r.refusedFor(t, from(call{method: "GET", path: "/v1/events/demo/draw"}, "198.51.100.7"), "rate_limited")
 
+	redeem := from(call{method: "POST", path: "/v1/events/demo/credits", body: `{"credit":"credit-of-jti-1"}`}.with("Content-Type", "application/json"), "198.51.100.7")
+	r.refusedFor(t, redeem, "token_required") // no solution is looked at here, so none is wanted
+
 	r.view.event.Challenge.When = waitroom.ChallengeOff
 	for i := 0; ; i++ {
 		w := r.do(t, from(joining, "198.51.100.9"))

@@ -28,8 +28,11 @@ type Config struct {
 	OperatorToken string
 	// SiteKey opens the calls of the protected site. Empty: nobody may make them.
 	SiteKey string
-	// MetricsToken is asked for at /metrics; empty leaves it open.
+	// MetricsToken opens /metrics and nothing else, also while the store is away. Empty:
+	// operators' tokens only, of any role.
 	MetricsToken string
+	// OpenMetrics leaves /metrics open to everybody.
+	OpenMetrics bool
 	// Identity is how the site signs its own JWTs, for events with identity jwt.
 	// Empty: such events are refused.
 	Identity identity.Config

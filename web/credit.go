@@ -86,6 +86,9 @@ func (s *Server) redeemCredit(c echo.Context, id waitroom.EventID, token string)
 	if err != nil {
 		return waitroom.Place{}, err
 	}
+	if req.Subject == "" && req.Receipt == "" { // whom to let in, nobody says
+		return waitroom.Place{}, waitroom.ErrTokenRequired
+	}
 	jti, err := s.deps.Line.ReadCredit(id, token)
 	if err != nil {
 		return waitroom.Place{}, err

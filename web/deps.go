@@ -43,6 +43,7 @@ type Operations interface {
 	Events(ctx context.Context) ([]waitroom.Event, error)
 	Admit(ctx context.Context, event waitroom.EventID, req waitroom.AdmitRequest) ([]waitroom.Grant, error)
 	Block(ctx context.Context, event waitroom.EventID, entry waitroom.EntryID, by string) error
+	BlockSubject(ctx context.Context, event waitroom.EventID, subject, by string) error
 	Revoke(ctx context.Context, event waitroom.EventID, jti, by string) error
 	AddCodes(ctx context.Context, req waitroom.CodesRequest) (added int, err error)
 	Audit(ctx context.Context, event waitroom.EventID, after string, limit int) ([]waitroom.AuditRecord, error)

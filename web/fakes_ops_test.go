@@ -74,7 +74,15 @@ func (o *fakeOperations) Admit(_ context.Context, _ waitroom.EventID, r waitroom
 	return []waitroom.Grant{annsGrant("demo")}, o.err
 }
 
-func (o *fakeOperations) Block(_ context.Context, id waitroom.EventID, _ waitroom.EntryID, _ string) error {
+func (o *fakeOperations) Block(_ context.Context, id waitroom.EventID, entry waitroom.EntryID, _ string) error {
+	if entry == "unknown" {
+		return waitroom.ErrNoEntry
+	}
+	_, err := o.known(id)
+	return err
+}
+
+func (o *fakeOperations) BlockSubject(_ context.Context, id waitroom.EventID, _, _ string) error {
 	_, err := o.known(id)
 	return err
 }

@@ -432,7 +432,7 @@ func newRig(tb testing.TB, change ...func(*Config, *Deps)) *rig {
 	reg := prometheus.NewRegistry()
 	cfg := Config{
 		PublicURL: testPublicURL, Origins: []string{"https://shop.example"}, AllowedRedirectHosts: []string{"shop.example"},
-		OperatorToken: testOperator, SiteKey: testSite, Identity: identity.Config{Secret: strings.Repeat("k", 32)},
+		OperatorToken: testOperator, OpenMetrics: true, SiteKey: testSite, Identity: identity.Config{Secret: strings.Repeat("k", 32)},
 	}
 	deps := Deps{
 		Line: r.line, Operations: r.ops, View: r.view, Passes: fakePasses{}, Tickets: r.tickets, Books: fakeBooks{}, Webhooks: fakeWebhooks, Load: r.load, Hub: fakeHub{},

@@ -55,8 +55,9 @@ func (s *Server) readyz(c echo.Context) error {
 
 // exposition is for Prometheus.
 func (s *Server) exposition(c echo.Context) error {
-	if s.cfg.MetricsToken != "" {
-		if err := secret(c.Request(), s.cfg.MetricsToken); err != nil {
+	open := s.cfg.OpenMetrics || s.cfg.MetricsToken != "" && secret(c.Request(), s.cfg.MetricsToken) == nil
+	if !open {
+		if _, err := s.tokenOf(c); err != nil {
 			return err
 		}
 	}

@@ -35,10 +35,10 @@ func (s *Server) limited(call limit.Call, handler echo.HandlerFunc) echo.Handler
 		}
 		verdict := s.deps.Limiter.Allow(r.Context(), limit.Request{
 			Event: string(id), Call: call, Person: s.caller(c, id, call), Addr: limit.ClientAddr(r, s.cfg.TrustedProxies),
-			Cleared: c.Get(clearedKey) == true, Challenge: s.mayClear(ev, call),
+			Cleared: c.Get(clearedKey) == true, Challenge: mayClear(c, ev, call),
 		}, s.limits.of(ev, s.log))
 		if !verdict.OK {
-			if verdict.Which == limit.WhichAddress && s.mayClear(ev, call) { // a challenge instead of a wall
+			if verdict.Which == limit.WhichAddress && mayClear(c, ev, call) { // a challenge instead of a wall
 				return wantsChallenge(ErrChallengeRequired, id)
 			}
 			return After(fmt.Errorf("%w: %s", ErrRateLimited, verdict.Which), verdict.RetryAfter)
@@ -48,8 +48,8 @@ func (s *Server) limited(call limit.Call, handler echo.HandlerFunc) echo.Handler
 }
 
 // mayClear tells whether a challenge lifts an address's limit for this call.
-func (s *Server) mayClear(ev waitroom.Event, call limit.Call) bool {
-	return s.deps.Challenges != nil && ev.Challenge.Asked() && (call == limit.Join || call == limit.Issue) && joinable(ev, call)
+func mayClear(c echo.Context, ev waitroom.Event, call limit.Call) bool {
+	return c.Get(solvableKey) == true && ev.Challenge.Asked() && joinable(ev, call)
 }
 
 // caller is the person of a good token, without asking the store; "" is anybody.

@@ -67,14 +67,42 @@ const (
 
 // opsBlock puts somebody out for good.
 func (s *Server) opsBlock(c echo.Context) error {
-	id, entry, err := namedIn(c, "entry_id")
+	id, err := eventID(c)
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Operations.Block(c.Request().Context(), id, waitroom.EntryID(entry), by(c)); err != nil {
+	var entry, subject string
+	if err := required(c, field{"entry_id", &entry, "an id"}, field{"subject", &subject, "the site's own id of a person"}); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	switch {
+	case (entry == "") == (subject == ""):
+		return wrongField("entry_id", "or subject is needed, and not both")
+	case entry != "" && !isName(entry):
+		return wrongField("entry_id", "must be an id")
+	case entry != "":
+		err = s.deps.Operations.Block(ctx, id, waitroom.EntryID(entry), by(c))
+	default:
+		err = s.blockSubject(ctx, id, subject, by(c))
+	}
+	if err != nil {
 		return err
 	}
 	return noContent(c)
+}
+
+// blockSubject keeps a person out whom the site knows, also before they come. Nobody
+// comes under such a name to an event where people are anonymous.
+func (s *Server) blockSubject(ctx context.Context, id waitroom.EventID, subject, by string) error {
+	ev, err := s.deps.Operations.Event(ctx, id)
+	if err != nil {
+		return err
+	}
+	if ev.Identity != identityJWT {
+		return wrongField("subject", "is for events with identity jwt")
+	}
+	return s.deps.Operations.BlockSubject(ctx, id, subject, by)
 }
 
 // opsRevoke makes an entry token open nothing any more.

@@ -11,6 +11,7 @@ import (
 	"github.com/waitroom-dev/waitroom/ticket"
 	"github.com/waitroom-dev/waitroom/waitroom"
 	"github.com/waitroom-dev/waitroom/web/identity"
+	"github.com/waitroom-dev/waitroom/web/operators"
 )
 
 func TestOpsCreateStocksTheEvent(t *testing.T) {
@@ -137,16 +138,29 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, r.do(t, asking.at("/readyz")).Code)
 }
 
-func TestMetricsAskForTheirToken(t *testing.T) {
+func TestMetricsAskForAToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(t, asking.at("/v1/events/nope"))
 	w := r.do(t, asking.at("/metrics"))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `waitroom_http_refusals_total{code="not_found",route="/v1/events/:event"} 1`)
-	r = newRig(t, func(c *Config, _ *Deps) { c.MetricsToken = "metrics-token" })
-	require.Equal(t, http.StatusUnauthorized, r.do(t, asking.at("/metrics").with("Authorization", "")).Code)
-	require.Equal(t, http.StatusOK, r.do(t, asking.at("/metrics").with("Authorization", "Bearer metrics-token")).Code)
+	scrape := func(r *rig, token string) int {
+		return r.do(t, asking.at("/metrics").with("Authorization", token)).Code
+	}
+	r = newRig(t, func(c *Config, _ *Deps) { c.MetricsToken, c.OpenMetrics = "metrics-token", false })
+	require.Equal(t, http.StatusUnauthorized, scrape(r, ""))
+	require.Equal(t, http.StatusOK, scrape(r, "Bearer metrics-token"))
+	require.Equal(t, http.StatusOK, scrape(r, "Bearer "+testOperator))
+	require.Equal(t, http.StatusUnauthorized, r.do(t, ops.with("Authorization", "Bearer metrics-token")).Code, "it opens nothing else")
+
+	r = staffed(t)
+	r.cfg.OpenMetrics = false
+	viewer := r.hire(t, "prometheus", operators.Viewer)
+	require.Equal(t, http.StatusOK, scrape(r, "Bearer "+viewer), "who may see may scrape")
+	require.Equal(t, http.StatusUnauthorized, scrape(r, "Bearer "+viewer[1:]))
+	require.NoError(t, r.deps.Operators.Revoke(t.Context(), "prometheus", "ann"))
+	require.Equal(t, http.StatusUnauthorized, scrape(r, "Bearer "+viewer))
 }
 
 func TestOpsBooks(t *testing.T) {

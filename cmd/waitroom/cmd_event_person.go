@@ -43,18 +43,46 @@ func eventAdmitCommand(client clientFunc) *cobra.Command {
 	return cmd
 }
 
-// eventPersonCommand puts one person out: verb is the call, and field what it names.
-func eventPersonCommand(client clientFunc, verb, field, name, short string) *cobra.Command {
+// eventRevokeCommand ends a turn.
+func eventRevokeCommand(client clientFunc) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " EVENT " + name, Short: short, Args: wantArgs("EVENT", name),
+		Use: "revoke EVENT JTI", Short: "Make an entry token open nothing any more", Args: wantArgs("EVENT", "JTI"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client()
 			if err != nil {
 				return err
 			}
-			return c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb, map[string]any{field: args[1]}, nil)
+			return c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/revoke", map[string]any{"jti": args[1]}, nil)
 		},
 	}
+}
+
+// eventBlockCommand puts a person out, by entry or, where the site knows its people, by
+// the site's own id.
+func eventBlockCommand(client clientFunc) *cobra.Command {
+	var subject string
+	cmd := &cobra.Command{
+		Use: "block EVENT ENTRY | EVENT --subject SUB", Short: "Put a person out for good",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("subject") {
+				return wantArgs("EVENT")(cmd, args)
+			}
+			return wantArgs("EVENT", "ENTRY")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body := map[string]any{"subject": subject}
+			if len(args) > 1 {
+				body = map[string]any{"entry_id": args[1]}
+			}
+			c, err := client()
+			if err != nil {
+				return err
+			}
+			return c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/block", body, nil)
+		},
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "with identity jwt: the site's own id of somebody, who need not have come yet")
+	return cmd
 }
 
 // eventSetCommand changes any part of the settings.

@@ -37,6 +37,7 @@ type serveConfig struct {
 	Data          string                 // directory of the embedded database
 	Keys          string                 // file or directory of signing keys; empty: made once, shared through the store
 	OperatorToken string                 // for /v1/ops and /console; empty: random, printed once
+	MetricsToken  string                 // for /metrics alone; empty: operators' tokens, or none where none was given
 	SiteKey       string                 // for the site's own backend; empty: nobody has one
 	Identity      identity.Config        // how the site signs its own JWTs
 	Challenges    map[string]string      // secrets at the providers of challenges, by kind
@@ -82,6 +83,7 @@ var settings = []setting{
 	{"data", "data", "`DIR` of the embedded database"},
 	{"keys", "", "`PATH` of a key file or a directory of them, or env:NAME of a variable with a file's content (default: made once and shared through the store)"},
 	{"operator-token", "", "`TOKEN` for the console and the ops API (default: random, printed once)"},
+	{"metrics-token", "", "`TOKEN` for /metrics alone, also good while the store is away (default: any operator's; none where no operator-token is given)"},
 	{"site-key", "", "`KEY` of the protected site's own backend (default: none)"},
 	{"identity-secret", "", "`SECRET` that the site signs its own JWTs with, for events with identity jwt (HS256; better in the environment)"},
 	{"identity-jwks", "", "`URL` of the site's published keys, instead of a secret"},
@@ -219,7 +221,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		Addr: k.String("addr"), PublicURL: strings.TrimRight(k.String("public-url"), "/"), Origins: list(k.String("origins")),
 		Proxies: list(k.String("proxies")),
 		Redis:   k.String("redis"), Database: k.String("database"), Data: k.String("data"),
-		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), SiteKey: k.String("site-key"),
+		Keys: k.String("keys"), OperatorToken: k.String("operator-token"), MetricsToken: k.String("metrics-token"), SiteKey: k.String("site-key"),
 		Broker: k.String("broker"), Queue: k.String("queue"), Payments: k.String("payments"), PaymentsKey: k.String("payments-key"), WebhookSecret: k.String("webhook-secret"), Retention: k.Duration("retention"),
 		Identity: identity.Config{
 			Secret: k.String("identity-secret"), JWKS: k.String("identity-jwks"),

@@ -245,6 +245,11 @@ func TestContractCommands(t *testing.T) {
 	_, errs = event(exitFailed, "admit", "gig", "--count", "5")
 	require.Contains(t, errs, "full", "inside max_active")
 	event(exitOK, "block", "gig", one.entry)
+	_, errs = event(exitFailed, "block", "gig", "never-was")
+	require.Contains(t, errs, "not_found")
+	_, errs = event(exitUsage, "block", "gig", "--subject", "ann")
+	require.Contains(t, errs, "identity jwt", "an event whose people are anonymous")
+	event(exitUsage, "block", "gig")
 	request{method: "POST", path: "/v1/events/gig/entries", header: bearerOf(one.token)}.refused(t, s, 403, "blocked")
 
 	// Named operators: what their role may, under their name, until they are revoked.

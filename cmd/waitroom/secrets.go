@@ -23,7 +23,7 @@ var wellKnown = []string{
 // secrets are those that somebody chose, by key.
 func (c serveConfig) secrets() map[string]string {
 	return map[string]string{
-		"operator-token": c.OperatorToken, "site-key": c.SiteKey, "identity-secret": c.Identity.Secret, "webhook-secret": c.WebhookSecret,
+		"operator-token": c.OperatorToken, "metrics-token": c.MetricsToken, "site-key": c.SiteKey, "identity-secret": c.Identity.Secret, "webhook-secret": c.WebhookSecret,
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *service) webConfig() web.Config {
 	cfg := web.Config{
 		PublicURL: s.publicURL, Origins: slices.Clone(s.cfg.Origins), OperatorToken: s.token, SiteKey: s.cfg.SiteKey,
 		Identity:     s.cfg.Identity,
-		MetricsToken: s.cfg.OperatorToken,
+		MetricsToken: s.cfg.MetricsToken, OpenMetrics: s.cfg.MetricsToken == "" && s.cfg.OperatorToken == "",
 	}
 	defaults := s.cfg.defaults()
 	cfg.Defaults = &defaults
