@@ -143,7 +143,7 @@ func (l *Line) makeGood(ctx context.Context, req JoinRequest, token string) (Pla
 		return Place{}, fmt.Errorf("somebody else's credit: %w", ErrTokenInvalid)
 	}
 	r, err := l.call(ctx, scriptCredit, req.Event, []string{
-		l.keys.log(req.Event), l.keys.owed(req.Event), l.keys.credited(req.Event, cr.jti), l.keys.issued(req.Event), l.keys.archive(req.Event),
+		l.keys.log(req.Event), l.keys.owed(req.Event), l.keys.credited(req.Event, cr.jti), l.keys.issued(req.Event), l.keys.archive(req.Event), l.keys.party(req.Event),
 	},
 		&given{seqs: l.highest(req.Event)}, string(who.entry), cr.jti, strconv.FormatInt(cr.end.UnixMilli(), 10),
 		base64.RawURLEncoding.EncodeToString([]byte(who.subject)), newID(), map[bool]string{true: "late"}[cr.late])
@@ -161,13 +161,21 @@ func (l *Line) makeGood(ctx context.Context, req JoinRequest, token string) (Pla
 		}
 		l.saw(req.Event, g.Seq)
 		l.admitted(req.Event, []Grant{g})
+		if g.Entry != who.person() || who.member != "" { // a party's, which the store tells as whose it is
+			p, err := l.poll(ctx, req.Event, who.placeCall)
+			p.Created = true
+			return p, err
+		}
 		return Place{
 			Event: req.Event, Entry: who.entry, Seq: g.Seq, State: EntryAdmitted, Created: true, Grant: g,
 			Receipt: l.signer.sign(receipt{Event: req.Event, Entry: who.entry, Seq: g.Seq, Mobile: who.mobile}),
 		}, nil
 	case outcomeAlive:
-		if err := r.want(2); err != nil {
+		if err := r.want(3); err != nil {
 			return Place{}, err
+		}
+		if r.rest[2] != string(who.person()) {
+			return l.poll(ctx, req.Event, who.placeCall)
 		}
 		return l.place(req.Event, who.placeCall, placeReply("g "+r.rest[0]+" "+r.rest[1]))
 	case outcomeKnown:

@@ -55,6 +55,9 @@
 //   - group: some of an event's people, by what their site says of them (claims) or by a
 //     code; its window is when they may join.
 //   - lane: a line of its own inside an event (see Lanes).
+//   - party: friends who share one place of a draw; its entry is nobody's own. Its members
+//     are people, each with a place token of their own; its buyer is the one of them who
+//     is handed the entry token; its code brings friends in.
 //   - fence: the number of a leadership; it only grows, and scripts refuse an old one.
 //   - feed: an event's stream of departures and changes, which every node follows.
 //   - view: what one node knows of the lines from their feeds, in memory.
@@ -148,6 +151,45 @@
 // is why a priority is a lane of its own and not a place ahead of others in one line,
 // where each arrival would push everybody back.
 //
+// # Parties
+//
+// A party is one entry of the line, and so one leaf of the draw: draw, promotion, grants,
+// positions and the feed know nothing of its members. Its entry is new, and takes the
+// sequence of whoever makes the party. It is not the maker's own entry: with identity jwt
+// that is computed from who they are, so that a maker who left could never stand alone
+// again. Everybody has a person's id for good (their own entry's, anonymous or not), and in
+// a party no entry beside it: joining one gives it up in the same script. A member's
+// place token names the party's entry and the person; it and every older one of theirs
+// lead to the party's place, and lead nowhere when they have left. With identity jwt the
+// subject does, on any device. A member costs the store 410 bytes, with the feed's record and the
+// mark that the place before is given up, where a person alone costs 224 (make bench
+// BAR=redis-bytes), and each poll of a member a part of a call, since only the store knows
+// who is in a party.
+//
+// Parties are made and joined while the lobby is open by the store's clock, and left at
+// any time. Who leaves before the draw may join anew, alone or in another party: one
+// chance. Who leaves afterwards stands at the end, as any latecomer. Who is in a party when
+// it enters has had their turn, and joins no more: else three of four would buy again. An
+// operator who blocks the party's entry blocks its members. Groups bind a friend who comes
+// without a place of their own; who has one was let in by it.
+//
+// The buyer is at first who made the party; any member may take over until it has entered.
+// The grant counts as the buyer's subject, where the site has names of its own, so that the
+// limit per person is theirs, and else as the party's entry: one limit for all of them. A
+// change of buyer makes a new jti, and revokes the old one in the same step, so that what
+// the buyer before was handed opens nothing.
+//
+// The code is 10 characters, of 31: parties.go says why no fewer. It is computed from the
+// party's entry; the store has its keyed hash.
+//
+// A store that is lost has forgotten who was in which party. Each member's token brings
+// back the party's place, and its holder into it, as long as there is room; the first of
+// them buys. The code is good again as soon as a member has asked for it. Who had left
+// before has by their last token of the party a part in it again, if there is room, or by a
+// token of before or after it the place that this one names; whichever comes first counts,
+// and the others lead there: one chance. Who had had their turn is as forgotten as whoever
+// else completed; what was bought is in the database.
+//
 // # Bounds
 //
 //	what                              most             at the bound                        filled by
@@ -162,6 +204,7 @@
 //	sessions to be renewed            16,384           a pass asks the store itself        TestVerdictsEndedMeanwhile
 //	grants of a call                  5,000            the rest of a burst is the next's   TestPromise9LargeBurstsAreBounded
 //	ended by a sweep's script         500 of each kind the next script goes on             TestPromise9SweepsAreBounded
+//	members of a party                8 (party.size)   ErrPartyFull                        TestPromise25EverybodyAtOnce
 //	tokens that wait to be filed      1,000,000        nothing is issued until some are    issue_test.go
 //
 // # Promises, each with a test that names it
@@ -218,4 +261,11 @@
 //     of them too; a person is in one lane, also after a loss of the store.
 //  22. A lane without a rate has what those before it leave, and no arrival in another
 //     lane makes a position that is shown grow.
+//  23. The members of a party are one entry of the draw, see one place, and have one grant:
+//     its token is the buyer's alone, and the one of a buyer before is revoked.
+//  24. Whoever leaves a party has no part in its place, by no token; the others keep it,
+//     with the longest-standing as buyer if the buyer left. It ends with its last member.
+//  25. Nobody has two chances: a person is in one party or has one entry, also by old
+//     tokens, at the lobby's end and after a loss of the store; and whoever was in a party
+//     when it entered joins no more.
 package waitroom

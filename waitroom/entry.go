@@ -42,6 +42,16 @@ type Place struct {
 	Grant Grant
 	// Number is set in mode buffered, once it is known.
 	Number *Result
+	// Party is set for the members of a party: Entry, Seq and State are the party's then.
+	// Grant has no JTI but for the member who buys, so that no other has a token.
+	Party *Membership
+}
+
+// Membership is what a member is told of their party.
+type Membership struct {
+	// Members is how many there are, and Buys tells whether this one buys for all.
+	Members int
+	Buys    bool
 }
 
 // Grant is the right to come in. Everything in an entry token follows from it,

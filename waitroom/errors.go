@@ -49,6 +49,14 @@ var (
 	ErrNotEligible = errors.New("not eligible")
 	// ErrNoGroup: the event has no group of this name that is chosen by codes.
 	ErrNoGroup = errors.New("no such group")
+	// ErrNoParty: nobody's party has this code, or this person is in none.
+	ErrNoParty = errors.New("no such party")
+	// ErrInParty: this person is in another party.
+	ErrInParty = errors.New("in another party already")
+	// ErrPartyFull: the party has as many members as the event allows.
+	ErrPartyFull = errors.New("party full")
+	// ErrLobbyOver: the lobby has closed, and its entrants are settled.
+	ErrLobbyOver = errors.New("lobby over")
 	// ErrNotDrawn: the event's order is not drawn, or not yet.
 	ErrNotDrawn = errors.New("order not drawn")
 	// ErrUnavailable: the store did not answer in time, or answered with a fault.
@@ -80,6 +88,7 @@ const (
 	NoGroup     = "no group of this event takes you"
 	UnknownCode = "the code is not one of this event"
 	UsedCode    = "the code has been used"
+	PartyTurn   = "your party has had its turn"
 )
 
 // NotEligibleError is ErrNotEligible with why, and with when the person's window

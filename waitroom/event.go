@@ -32,6 +32,8 @@ type Settings struct {
 	Order string `json:"order"`
 	// Beacon is public randomness that a draw mixes in.
 	Beacon BeaconSettings `json:"beacon,omitzero"`
+	// Party lets friends share one place, and so one entry in the draw.
+	Party PartySettings `json:"party,omitzero"`
 
 	LobbyOpensAt *time.Time `json:"lobby_opens_at,omitempty"`
 	OpensAt      *time.Time `json:"opens_at,omitempty"`
@@ -140,6 +142,12 @@ type BeaconSettings struct {
 	// Wait is how long the opening waits for the round. Default 30s; after it the draw
 	// goes by the commitment alone, and says so.
 	Wait Duration `json:"wait,omitempty"`
+}
+
+// PartySettings say how many friends may share one place of a draw.
+type PartySettings struct {
+	// Size is the most members of a party, 2 to 8. 0: everybody stands alone.
+	Size int `json:"size"`
 }
 
 // QuotaSettings say how many tokens there are.

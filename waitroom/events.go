@@ -117,6 +117,9 @@ func (l *Line) Patch(ctx context.Context, id EventID, patch []byte, by string) (
 				return Event{}, fmt.Errorf("patch %s: %w", id, err)
 			}
 		}
+		if s.Party != old.Party && old.State != Scheduled {
+			return Event{}, &InvalidError{Fields: []FieldError{{Field: "party.size", Detail: "cannot be changed once people may join"}}}
+		}
 		doc, err := json.Marshal(s)
 		if err != nil {
 			return Event{}, fmt.Errorf("patch %s: %w", id, err)
@@ -149,7 +152,7 @@ func (l *Line) Delete(ctx context.Context, id EventID, by string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
-	more := []string{l.keys.log(id), l.keys.seals(id), l.keys.issued(id), l.keys.drawn(id), l.keys.codes(id)} // its archive stays until a database has it
+	more := []string{l.keys.log(id), l.keys.seals(id), l.keys.issued(id), l.keys.drawn(id), l.keys.codes(id), l.keys.party(id)} // its archive stays until a database has it
 	more = append(more, l.keys.numbering(id)...)
 	for _, n := range nodes {
 		more = append(more, l.keys.here(id, n))
@@ -382,7 +385,7 @@ func scriptFields(s Settings) []any {
 		"claim_ttl", ms(s.ClaimTTL), "session_ttl", ms(s.SessionTTL), "session", s.Session,
 		"grace", ms(s.Grace), "grace_mobile", ms(s.GraceMobile), "identity", s.Identity,
 		"mode", s.Mode, "quota", s.Tokens(), "returns", s.Quota.Returns, "durable", s.Durable,
-		"on_sold_out", s.OnSoldOut, "groups", groupFields(s), "lanes", laneFields(s),
+		"on_sold_out", s.OnSoldOut, "party", s.Party.Size, "groups", groupFields(s), "lanes", laneFields(s),
 		"order", s.Order, "lobby_opens_at", at(s.LobbyOpensAt), "opens_at", at(s.OpensAt), "closes_at", at(s.ClosesAt),
 	}
 }

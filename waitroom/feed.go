@@ -24,6 +24,7 @@ type feedRecord struct {
 	returned []Seq       // r: put back into the line
 	ended    []End       // x: grants that are over
 	numbered []Result    // n: people who have their numbers
+	parties  []change    // p: parties whose members or buyer are others now
 }
 
 // parseFeed reads a record of event's feed strictly: one wrong line, and none of
@@ -39,7 +40,7 @@ func parseFeed(event EventID, values map[string]any) (feedRecord, error) {
 		fields[name] = s
 	}
 	var r feedRecord
-	var errs [7]error
+	var errs [8]error
 	r.base, errs[0] = feedNumber("base", fields["b"], 0)
 	r.moment, errs[1] = feedNumber("moment", fields["m"], 1)
 	_, r.version = fields["v"]
@@ -48,6 +49,7 @@ func parseFeed(event EventID, values map[string]any) (feedRecord, error) {
 	r.returned, errs[4] = feedLines(fields, "r", feedReturn)
 	r.ended, errs[5] = feedLines(fields, "x", feedEnded)
 	r.numbered, errs[6] = feedLines(fields, "n", feedResult)
+	r.parties, errs[7] = feedLines(fields, "p", feedParty)
 	if err := errors.Join(errs[:]...); err != nil {
 		return feedRecord{}, err
 	}
@@ -142,6 +144,20 @@ func feedResult(line string) (Result, error) {
 		return Result{}, err
 	}
 	return Result{Entry: EntryID(p[0]), Seq: n, Winner: p[2] == "1"}, nil
+}
+
+// change is a party, as its entry, whose members are others now, and perhaps who came or
+// went.
+type change struct{ party, member EntryID }
+
+// feedParty reads "entry" or "entry member".
+func feedParty(line string) (change, error) {
+	party, member, both := strings.Cut(line, " ")
+	err := feedName("entry", party)
+	if both {
+		err = errors.Join(err, feedName("member", member))
+	}
+	return change{EntryID(party), EntryID(member)}, err
 }
 
 func feedParts(line string, n int) ([]string, error) {

@@ -105,9 +105,12 @@ func TestFeedRefusesWhatIsWrong(t *testing.T) {
 		"b": "1000", "m": "1700000000000", "v": "3",
 		"g": "ann 1001 j.1 1700000000 1700000300000 -\nbob 1002 j.2 1700000000 1700000300000 Ym9i",
 		"d": "cat 1003 left\ndan 1004 expired", "r": "eve 7", "x": "fay j.9 completed",
+		"p": "them cat\nthem",
 	}
-	_, err := parseFeed("e", good)
+	rec, err := parseFeed("e", good)
 	require.NoError(t, err)
+	require.Equal(t, []Departure{{Entry: "dan", Seq: 1004, State: EntryExpired}}, rec.gone(), "cat has only moved into a party")
+	require.Equal(t, []EntryID{"them", "cat"}, whoChanged(rec.parties))
 	newer := maps.Clone(good)
 	newer["z"] = "of a later version"
 	_, err = parseFeed("e", newer)
@@ -120,6 +123,7 @@ func TestFeedRefusesWhatIsWrong(t *testing.T) {
 		{"b", "9007199254740992"},
 		{"b", "+5"},
 		{"b", "007"},
+		{"p", "them and cat"},
 		{"m", "0"},
 		{"m", "x"},
 		{"g", ""},

@@ -271,6 +271,8 @@ func parseRefused(rest string) error {
 		return &NotEligibleError{Why: NoGroup}
 	case "code":
 		return &NotEligibleError{Why: UnknownCode}
+	case "turn":
+		return &NotEligibleError{Why: PartyTurn}
 	case "used":
 		return &NotEligibleError{Why: UsedCode, holder: EntryID(strings.TrimSpace(rest))}
 	default:

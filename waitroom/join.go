@@ -35,7 +35,8 @@ type joinCall struct {
 // placeCall is one person's part of a poll batch.
 type placeCall struct {
 	entry   EntryID
-	seq     Seq // of the receipt; 0 without one
+	member  EntryID // the person, where the receipt's entry is a party's
+	seq     Seq     // of the receipt; 0 without one
 	mobile  bool
 	subject string
 }
@@ -102,7 +103,12 @@ func (c placeCall) arg() string {
 		kind = "K"
 	}
 	subject := base64.RawURLEncoding.EncodeToString([]byte(c.subject))
-	return kind + string(c.entry) + " " + strconv.FormatInt(int64(c.seq), 10) + " " + subject
+	if c.member != "" {
+		kind += string(c.entry) + "/" + string(c.member)
+	} else {
+		kind += string(c.entry)
+	}
+	return kind + " " + strconv.FormatInt(int64(c.seq), 10) + " " + subject
 }
 
 // Join gives a person a place at the end of the line, or the place that they have.
@@ -166,8 +172,8 @@ func (l *Line) whoJoins(req JoinRequest) joinCall {
 	}
 	if req.Receipt != "" {
 		rc, err := l.readReceipt(req.Event, req.Receipt)
-		if err == nil && (c.entry == "" || c.entry == rc.Entry) {
-			c.entry, c.seq = rc.Entry, rc.Seq
+		if err == nil && (c.entry == "" || c.entry == rc.person()) {
+			c.entry, c.member, c.seq = rc.Entry, rc.Member, rc.Seq
 		}
 	}
 	if c.entry == "" {
@@ -185,7 +191,7 @@ func (l *Line) Place(ctx context.Context, event EventID, token string) (Place, e
 	if err != nil {
 		return Place{}, fmt.Errorf("place: %w", err)
 	}
-	p, err := l.poll(ctx, event, placeCall{entry: rc.Entry, seq: rc.Seq, mobile: rc.Mobile})
+	p, err := l.poll(ctx, event, rc.call())
 	if rc.Seq == 0 && errors.Is(err, ErrNoEntry) { // whoever waits for a number has no place in a line
 		if n, none := l.Numbering(ctx, JoinRequest{Event: event, Receipt: token}); none == nil {
 			p = Place{Event: event, Entry: rc.Entry, State: EntryLobby, Receipt: token}
@@ -218,7 +224,7 @@ func (l *Line) poll(ctx context.Context, event EventID, c placeCall) (Place, err
 // sendJoins is the one caller of join.lua.
 func (l *Line) sendJoins(ctx context.Context, event EventID, calls []joinCall) ([]joinReply, error) {
 	args := joinArgs([]any{&given{seqs: l.highest(event)}}, calls)
-	r, err := l.call(ctx, scriptJoin, event, []string{l.keys.codes(event)}, args...)
+	r, err := l.call(ctx, scriptJoin, event, []string{l.keys.codes(event), l.keys.party(event)}, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +265,7 @@ func (l *Line) sendPlaces(ctx context.Context, event EventID, calls []placeCall)
 	for _, c := range calls {
 		args = append(args, c.arg())
 	}
-	r, err := l.call(ctx, scriptPlace, event, nil, args...)
+	r, err := l.call(ctx, scriptPlace, event, []string{l.keys.party(event)}, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -282,18 +288,25 @@ func placeReplies(r reply, n int) ([]placeReply, error) {
 
 // place turns the store's answer into a Place, or into the error that it means.
 func (l *Line) place(event EventID, c placeCall, r placeReply) (Place, error) {
-	p, err := parsePlace(event, c.entry, r)
+	p, err := parsePlace(event, c.person(), r)
 	if err != nil {
 		return Place{}, err
 	}
-	p.Receipt = l.signer.sign(receipt{Event: event, Entry: c.entry, Seq: p.Seq, Mobile: c.mobile})
+	rc := receipt{Event: event, Entry: p.Entry, Seq: p.Seq, Mobile: c.mobile}
+	if p.Party != nil {
+		rc.Member = c.person()
+	}
+	p.Receipt = l.signer.sign(rc)
 	return p, nil
 }
 
 var errReply = errors.New("damaged reply")
 
-// parsePlace reads one answer of join.lua or place.lua.
+// parsePlace reads one answer of join.lua or place.lua about a person.
 func parsePlace(event EventID, entry EntryID, r placeReply) (Place, error) {
+	if of, party := strings.CutPrefix(string(r), "p "); party {
+		return parseMember(event, of)
+	}
 	kind, rest, _ := strings.Cut(string(r), " ")
 	p := Place{Event: event, Entry: entry}
 	damaged := func() error { return unavailable(fmt.Errorf("%w: %q", errReply, string(r))) }

@@ -43,6 +43,11 @@ func (k keys) seals(e EventID) string   { return k.of(e, "seals") }   // hash: t
 func (k keys) drawn(e EventID) string   { return k.of(e, "drawn") }   // list: the entrants of a draw, by their leaves
 func (k keys) codes(e EventID) string   { return k.of(e, "codes") }   // hash: hashed code → "group uses holder"
 
+// party is a hash of the parties of an event, with fields of four kinds:
+// "p" + entry → "code buyer member…", "m" + person → the entry of their party (or "!":
+// they have had their turn in one), "c" + hashed code → entry, "s" + person → subject.
+func (k keys) party(e EventID) string { return k.of(e, "party") }
+
 // here is the set of entries whose sockets a node holds.
 func (k keys) here(e EventID, node string) string { return k.of(e, "here:"+node) }
 

@@ -195,7 +195,7 @@ func (v *View) Place(ctx context.Context, event EventID, token string) (Place, e
 	if err != nil {
 		return Place{}, fmt.Errorf("place: %w", err)
 	}
-	return v.poll(ctx, event, placeCall{entry: rc.Entry, seq: rc.Seq, mobile: rc.Mobile})
+	return v.poll(ctx, event, rc.call())
 }
 
 // PlaceOf says where one of the site's own subjects stands, as Place does; the first
@@ -233,7 +233,7 @@ func (v *View) Shown(event EventID, entry EntryID, seq Seq, pos int64) int64 {
 // only the store can tell.
 func (f *follower) remembered(c placeCall, now time.Time) (Place, bool) {
 	grace, exact := f.exact()
-	if !exact {
+	if !exact || c.member != "" { // who is in a party, only the store knows
 		return Place{}, false
 	}
 	f.polls.mu.Lock()
@@ -262,6 +262,9 @@ func (f *follower) exact() (grace time.Duration, exact bool) {
 	defer s.mu.RUnlock()
 	grace = time.Duration(min(s.event.Grace, s.event.GraceMobile))
 	lines := (s.event.Mode == "" || s.event.Mode == "queue") && !s.event.Undrawn()
+	if s.event.Party.Size > 0 && s.event.drawPhase != drawDone { // a person's place may be their party's by now
+		lines = false
+	}
 	return grace, lines && s.level && s.known && time.Since(s.heard) < viewRefresh
 }
 

@@ -1,6 +1,7 @@
 package waitroom
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,17 +14,20 @@ import (
 
 // A receipt is base64url (no padding) of
 //
-//	version ‖ flags ‖ uvarint seq ‖ entry ‖ event ‖ mac (16 bytes)
+//	version ‖ flags ‖ uvarint seq ‖ entry ‖ member ‖ event ‖ mac (16 bytes)
 //
 // where mac is the first half of HMAC-SHA256 over a label and all that stands
-// before it, and the version tells the entry's size: 1 for 12 bytes, 2 for 9. Fans
-// see an opaque string of about 60 characters.
+// before it, and the version tells the sizes: 1 is an entry of 12 bytes, 2 one of 9, 3 a
+// party's of 9 with a member of 9, 4 the same with a member of 12. Fans see an opaque
+// string of about 60 characters.
 const (
 	receiptLong    = 1 // version: the entry of a subject
 	receiptShort   = 2 // version: an anonymous entry
+	partyShort     = 3 // version: a party's entry, and an anonymous member
+	partyLong      = 4 // version: a party's entry, and a member of whom the site has a subject
 	receiptMobile  = 1 // flag: a phone, whose grace is the longer one
 	receiptMAC     = 16
-	receiptLongest = 256 // characters; the longest that we make has 135
+	receiptLongest = 256 // characters; the longest that we make has 151
 	seqLimit       = 1 << 53
 )
 
@@ -31,9 +35,13 @@ const (
 type receipt struct {
 	Event  EventID
 	Entry  EntryID
+	Member EntryID // the person, where the entry is a party's; else empty
 	Seq    Seq
 	Mobile bool
 }
+
+// person is whose receipt it is.
+func (rc receipt) person() EntryID { return cmp.Or(rc.Member, rc.Entry) }
 
 // receipts signs with the first key and verifies with all.
 type receipts struct {
@@ -81,6 +89,18 @@ func (r receipts) sign(rc receipt) string {
 	default:
 		return "" // an entry that no version of ours made has no receipt
 	}
+	if rc.Member != "" {
+		before = len(b)
+		b, err = base64.RawURLEncoding.AppendDecode(b, []byte(rc.Member))
+		switch n := len(b) - before; {
+		case err != nil || b[0] != receiptShort || n != entryBytes && n != idBytes:
+			return ""
+		case n == idBytes:
+			b[0] = partyLong
+		default:
+			b[0] = partyShort
+		}
+	}
 	b = append(b, rc.Event...)
 	b = r.appendMAC(b, 0, b)
 	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 192), b))
@@ -103,10 +123,16 @@ func (r receipts) read(token string) (receipt, error) {
 	if !good {
 		return receipt{}, fmt.Errorf("receipt: signature: %w", ErrTokenInvalid)
 	}
-	size := entryBytes
-	if payload[0] == receiptLong {
+	size, member := entryBytes, 0
+	switch payload[0] {
+	case receiptLong:
 		size = idBytes
-	} else if payload[0] != receiptShort {
+	case receiptShort:
+	case partyShort:
+		member = entryBytes
+	case partyLong:
+		member = idBytes
+	default:
 		return receipt{}, fmt.Errorf("receipt: version %d: %w", payload[0], ErrTokenInvalid)
 	}
 	if payload[1]&^receiptMobile != 0 {
@@ -114,12 +140,13 @@ func (r receipts) read(token string) (receipt, error) {
 	}
 	seq, n := binary.Uvarint(payload[2:])
 	rest := payload[2+max(n, 0):]
-	if n <= 0 || seq >= seqLimit || len(rest) <= size {
+	if n <= 0 || seq >= seqLimit || len(rest) <= size+member {
 		return receipt{}, fmt.Errorf("receipt: sequence: %w", ErrTokenInvalid)
 	}
 	return receipt{
-		Event:  EventID(rest[size:]),
+		Event:  EventID(rest[size+member:]),
 		Entry:  EntryID(base64.RawURLEncoding.EncodeToString(rest[:size])),
+		Member: EntryID(base64.RawURLEncoding.EncodeToString(rest[size : size+member])),
 		Seq:    Seq(seq),
 		Mobile: payload[1]&receiptMobile != 0,
 	}, nil
@@ -135,11 +162,22 @@ func decodeToken(token string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// ReadReceipt verifies a place token without asking the store. Errors:
+// ReadReceipt verifies a place token without asking the store: whose it is, which for
+// most people is their entry's id, and the sequence of their place. Errors:
 // ErrTokenInvalid, and ErrWrongEvent for a good one of another event.
 func (l *Line) ReadReceipt(event EventID, token string) (EntryID, Seq, error) {
 	rc, err := l.readReceipt(event, token)
-	return rc.Entry, rc.Seq, err
+	return rc.person(), rc.Seq, err
+}
+
+// PartyOf is the party that a place token is of, as its entry's id; empty for somebody who
+// stands alone, and for a token that is none of the event's.
+func (l *Line) PartyOf(event EventID, token string) EntryID {
+	rc, err := l.readReceipt(event, token)
+	if err != nil || rc.Member == "" {
+		return ""
+	}
+	return rc.Entry
 }
 
 func (l *Line) readReceipt(event EventID, token string) (receipt, error) {

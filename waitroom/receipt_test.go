@@ -22,9 +22,10 @@ func TestReceiptReadsBack(t *testing.T) {
 		want.Mobile = rand.IntN(2) == 0
 		if rand.IntN(2) == 0 {
 			want.Entry = newEntry()
+			want.Member = []EntryID{"", newEntry(), EntryID(newID())}[rand.IntN(3)]
 		}
 		token := r.sign(want)
-		require.Less(t, len(token), 90)
+		require.Less(t, len(token), 96)
 		got, err := r.read(token)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -78,6 +79,8 @@ func FuzzReceipt(f *testing.F) {
 	r := newReceipts(testKey(1))
 	f.Add(r.sign(testReceipt()))
 	f.Add(r.sign(receipt{Event: "e", Entry: newEntry(), Seq: 7}))
+	f.Add(r.sign(receipt{Event: "e", Entry: newEntry(), Member: newEntry(), Seq: 7}))
+	f.Add(r.sign(receipt{Event: "e", Entry: newEntry(), Member: EntryID(newID()), Seq: 7, Mobile: true}))
 	f.Add("")
 	f.Add("AQAB")
 	broken := r.sign(testReceipt())
@@ -94,7 +97,7 @@ func FuzzReceipt(f *testing.F) {
 }
 
 func FuzzPlaceReply(f *testing.F) {
-	for _, s := range []string{"-", "b", "c 17", "w 9", "e left 3", "g j 1 2 3 admitted - 5", "g x", "c x", "n 17 3", "n 17 3 l", ""} {
+	for _, s := range []string{"-", "b", "c 17", "w 9", "e left 3", "g j 1 2 3 admitted - 5", "g x", "c x", "n 17 3", "n 17 3 l", "", "p ABCDEFGHIJKL 3 1 w 9 l", "p ABCDEFGHIJKL 2 0 g j 1 2 3 admitted - 5", "p x 1 1 p x 1 1 b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -15,8 +15,11 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
-// script is a Lua file behind common.lua; its head says what it takes and answers.
-func script(name string) *redis.Script { return scriptOf("common", name) }
+// script is a Lua file behind common.lua, with others between them; its head says what
+// it takes and answers.
+func script(files ...string) *redis.Script {
+	return scriptOf(append([]string{"common"}, files...)...)
+}
 
 // scriptOf is one script of several Lua files.
 func scriptOf(files ...string) *redis.Script {
@@ -37,7 +40,7 @@ var (
 	scriptBlock    = script("block")
 	scriptCodes    = script("codes")
 	scriptCreate   = script("create")
-	scriptCredit   = script("credit")
+	scriptCredit   = script("parties", "credit")
 	scriptDelete   = script("delete")
 	scriptDraw     = script("draw")
 	scriptEnqueue  = script("enqueue")
@@ -47,14 +50,15 @@ var (
 	scriptFold     = script("fold")
 	scriptHere     = script("here")
 	scriptIssue    = script("issue")
-	scriptJoin     = scriptOf("strangers", "common", "join")
-	scriptLeave    = script("leave")
+	scriptJoin     = scriptOf("strangers", "common", "parties", "join")
+	scriptLeave    = script("parties", "leave")
 	scriptLog      = script("log")
 	scriptLost     = script("lost")
 	scriptNote     = script("note")
 	scriptNumbered = script("numbered")
+	scriptParty    = script("parties", "party")
 	scriptPatch    = script("patch")
-	scriptPlace    = script("place")
+	scriptPlace    = script("parties", "place")
 	scriptPromote  = script("promote")
 	scriptSeal     = script("seal")
 	scriptShift    = script("shift")
@@ -94,6 +98,9 @@ const (
 	outcomeBusy      outcome = "busy"
 	outcomeWrongMode outcome = "wrong_mode"
 	outcomeNoGroup   outcome = "no_group"
+	outcomeLeft      outcome = "left"
+	outcomeRefused   outcome = "refused"
+	outcomeUsed      outcome = "used"
 )
 
 // reply is a script's answer: its outcome and the strings behind it.

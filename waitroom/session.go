@@ -128,10 +128,11 @@ func (l *Line) block(ctx context.Context, event EventID, entry EntryID, by, ahea
 	return nil
 }
 
-// Leave gives a place up, or a grant back. Harmless if repeated, or if there is
-// nothing. Errors: ErrNoEvent, ErrUnavailable.
+// Leave gives a place up, or a grant back; of a member of a party it is the part in it,
+// and the party goes on with the others. Harmless if repeated, or if there is nothing.
+// Errors: ErrNoEvent, ErrUnavailable.
 func (l *Line) Leave(ctx context.Context, event EventID, entry EntryID) error {
-	if _, err := l.call(ctx, scriptLeave, event, nil, string(entry)); err != nil {
+	if _, err := l.call(ctx, scriptLeave, event, []string{l.keys.party(event)}, string(entry), newID()); err != nil {
 		return fmt.Errorf("leave %s: %w", event, err)
 	}
 	l.moved(event, entry)

@@ -177,6 +177,7 @@ func (s Settings) faults() []FieldError {
 	d.choice("mode", s.Mode, []string{ModeQueue, ModeInstant, ModeBuffered})
 	d.choice("order", s.Order, []string{"fifo", OrderDraw})
 	s.beaconFaults(&d)
+	s.partyFaults(&d)
 	d.choice("identity", s.Identity, []string{"anonymous", identityJWT})
 	d.choice("session", s.Session, []string{"fixed", sessionSliding})
 	d.choice("fail", s.Fail, []string{failClosed, failOpen})

@@ -45,6 +45,13 @@ type NumberedListener interface {
 	Numbered(EventID, []Result)
 }
 
+// PartyListener is a Listener that wants to hear of parties: who came, who left, who buys.
+// It is told the parties' entries and the people who came or went; each asks for their
+// place. As with Departed, some are never told.
+type PartyListener interface {
+	Parties(event EventID, who []EntryID)
+}
+
 // ReasonDeleted is the reason of the last that a Listener hears of an event.
 const ReasonDeleted = "deleted"
 

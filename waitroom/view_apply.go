@@ -23,6 +23,7 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	var departed []Departure
 	var numbered []Result
 	var ended []End
+	var parties []change
 	whole := true
 	for _, msg := range msgs {
 		id, err := parseStreamID(msg.ID)
@@ -50,7 +51,8 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 		}
 		r.dirty = r.dirty || rec.version
 		granted = append(granted, rec.granted...)
-		departed = append(departed, rec.departed...)
+		departed = append(departed, rec.gone()...)
+		parties = append(parties, rec.parties...)
 		ended = append(ended, rec.ended...)
 		numbered = append(numbered, rec.numbered...)
 	}
@@ -65,6 +67,9 @@ func (f *follower) apply(ctx context.Context, msgs []redis.XMessage) bool {
 	}
 	if f.lis != nil && len(departed) > 0 {
 		f.lis.Departed(f.id, departed)
+	}
+	if lis, ok := f.lis.(PartyListener); ok && len(parties) > 0 {
+		lis.Parties(f.id, whoChanged(parties))
 	}
 	if lis, ok := f.lis.(EndedListener); ok && len(ended) > 0 {
 		lis.Ended(f.id, ended)

@@ -60,15 +60,55 @@ func runBytes(ctx context.Context, b *bench, _ func(string) bool) ([]result, err
 	if err != nil {
 		return nil, err
 	}
+	member, err := partyBytes(ctx, s, line, b.stored/100)
+	if err != nil {
+		return nil, err
+	}
 	here := away + more
 	const most = 250
 	return []result{{
 		Name: "redis-bytes",
-		Measured: fmt.Sprintf("%.0f bytes a person who is on the page, %.0f who is away (a bare sorted set: %.0f; %.2f ×; at %s waiting)",
-			here/n, away/n, bare/n, here/bare, thousands(n)),
+		Measured: fmt.Sprintf("%.0f bytes a person who is on the page, %.0f who is away (a bare sorted set: %.0f; %.2f ×; at %s waiting), %.0f a member of a party of four",
+			here/n, away/n, bare/n, here/bare, thousands(n), member),
 		Bar: "≤ 250 bytes a waiting person", Verdict: verdict(max(here, away)/n <= most),
-		Figures: map[string]float64{"bytes_here": here / n, "bytes_away": away / n, "bytes_sorted_set": bare / n},
+		Figures: map[string]float64{"bytes_here": here / n, "bytes_away": away / n, "bytes_sorted_set": bare / n, "bytes_member": member},
 	}}, nil
+}
+
+// partyBytes is what the store needs for a member of a party of four who is away, with
+// what it keeps of the place that they gave up for it.
+func partyBytes(ctx context.Context, s *store, line *waitroom.Line, parties int) (float64, error) {
+	const size, id = 4, "parties"
+	set := waitroom.DefaultSettings(id)
+	set.Order, set.Party.Size = waitroom.OrderDraw, size
+	if _, err := line.Create(ctx, set, waitroom.Lobby, "bench"); err != nil {
+		return 0, err
+	}
+	grown, err := s.grows(ctx, func() error {
+		for range parties {
+			code := ""
+			for range size {
+				p, err := line.Join(ctx, waitroom.JoinRequest{Event: id})
+				if err != nil {
+					return err
+				}
+				req := waitroom.PartyRequest{JoinRequest: waitroom.JoinRequest{Event: id, Receipt: p.Receipt}, PartyCode: code}
+				if code != "" {
+					if _, err := line.JoinParty(ctx, req); err != nil {
+						return err
+					}
+					continue
+				}
+				made, err := line.MakeParty(ctx, req)
+				if err != nil {
+					return err
+				}
+				code = made.Code
+			}
+		}
+		return nil
+	})
+	return grown / float64(parties*size), err
 }
 
 // grows is by how many bytes the store's memory grows.

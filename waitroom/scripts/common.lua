@@ -201,7 +201,7 @@ end
 -- load reads the event into E and makes due moves; false when there is none.
 local function load()
   local m = call('HMGET', META, 'state', 'base', 'seq', 'version', 'lobby_opens_at', 'opens_at', 'closes_at', 'sched',
-    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups', 'lanes', 'redrawn')
+    'clock_offset_ms', 'grace', 'grace_mobile', 'dead', 'identity', 'clock_ms', 'mode', 'draw_phase', 'groups', 'lanes', 'redrawn', 'party')
   if not m[1] then return false end
   E = {
     state = m[1], base = tonumber(m[2]), seqs = {[0] = tonumber(m[3])}, version = tonumber(m[4]), lobby_opens_at = tonumber(m[5]),
@@ -210,6 +210,7 @@ local function load()
     mode = m[15] or 'queue', -- an event that was stored before has none
     groups = m[17] and m[17] ~= '' and m[17], -- as groups.go writes them; false for an event without
     drawn = m[16], -- undrawn, listing, waiting, placing, done; false where the order is another
+    party = tonumber(m[20] or '0') > 0 and tonumber(m[20]), -- the most members of a party; false for an event without
     redrawn = tonumber(m[19]), -- the lobby's last sequence, where the store has lost the event and its draw was put back
   }
   E.now = tonumber(m[14] or clock() + tonumber(m[9] or '0'))
@@ -221,9 +222,9 @@ end
 
 -- tell writes what happened as one record of the feed, and nothing if nothing did.
 local function tell()
-  if not (V or F.g or F.d or F.r or F.x or F.n) then return end
+  if not (V or F.g or F.d or F.r or F.x or F.n or F.p) then return end
   local args = {'XADD', FEED, 'MAXLEN', '~', FEED_LENGTH, '*', 'b', int(E.base), 'm', int(E.now)}
-  for _, list in ipairs({'g', 'd', 'r', 'x', 'n'}) do
+  for _, list in ipairs({'g', 'd', 'r', 'x', 'n', 'p'}) do
     if F[list] then
       args[#args + 1] = list
       args[#args + 1] = table.concat(F[list], '\n')
@@ -416,7 +417,9 @@ local function known(entry, receipt, mobile, subject)
     if receipt <= at then return 'e ' .. ended end
   end
   if E.redrawn and receipt <= E.redrawn then -- was in a lobby whose draw is known
-    receipt = tonumber(call('HGET', META, 'place:' .. entry) or receipt)
+    local place = call('HGET', META, 'place:' .. entry)
+    if not place and E.drawn == 'done' then return '-' end -- had left it before the draw
+    receipt = tonumber(place or receipt)
   end
   local lane = lane_of(receipt)
   if receipt - lane * SPAN <= E.dead or not E.seqs[lane] or E.state == 'closed' or E.mode ~= 'queue' then return '-' end

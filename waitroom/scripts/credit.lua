@@ -1,12 +1,12 @@
 -- credit: somebody whom the service failed comes in once more: outside the rate,
 -- inside max_active, once for each turn that went wrong.
 -- KEYS: as common.lua says, then 15 log  16 owed  17 the mark of the credit's jti
---   18 issued  19 archive, of mode instant
+--   18 issued  19 archive, of mode instant  20 party
 -- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it
---   2 entry  3 jti of the turn that went wrong  4 the credit's end, ms
+--   2 entry (of a member of a party, it is for the party)  3 jti of the turn that went wrong  4 the credit's end, ms
 --   5 subject (base64url, or empty)  6 what the new jti begins with, never used before
 --   7 "late": the turn counts only if it was entered; or empty
--- Reply: {"ok", line} as promote's; {"alive", packed, deadline} the entry holds a grant
+-- Reply: {"ok", line} as promote's; {"alive", packed, deadline, entry} the entry holds a grant
 --   that runs, and the credit is kept; {"known"} the credit was used; {"expired"};
 --   {"revoked"} the turn was, or its person is blocked; {"full"} no room inside: the
 --   next that gets free is kept for OWED, or in mode instant the quota is given out;
@@ -17,6 +17,8 @@ local OWED = 15000 -- ms
 if not load() then return {'no_event'} end
 caught_up(ARGV[1])
 local entry, subject = ARGV[2], ARGV[5]
+local party = E.party and call('HGET', PARTY, 'm' .. entry)
+if party and party ~= '!' then entry = party end
 local function answer(...)
   tell()
   return {...}
@@ -30,7 +32,7 @@ if E.mode ~= 'queue' and not quota then return answer('wrong_mode') end
 local g = call('HGET', GRANTS, entry)
 if g then
   local deadline = tonumber(call('ZSCORE', CLAIMS, entry) or '0')
-  if deadline > E.now then return answer('alive', g, int(deadline)) end
+  if deadline > E.now then return answer('alive', g, int(deadline), entry) end
   over(entry, g)
 end
 if call('EXISTS', KEYS[17]) == 1 then return answer('known') end

@@ -1,6 +1,6 @@
 -- delete: an operator ends an event for good. Its audit trail stays, and a mark
 -- that keeps old receipts from coming back should the id be used again.
--- KEYS: as common.lua says, then 15… log, seals, issued and the here sets of its nodes
+-- KEYS: as common.lua says, then 15… log, seals, issued, party and the here sets of its nodes
 -- ARGV: 1 request id  2 by
 -- Reply: {"ok"}; {"no_event"}
 -- Sent again: "ok" to the request that did it.

@@ -84,7 +84,8 @@ elseif step == 'place' then
     if seq and tonumber(seq) <= base then
       moved[n + 1], moved[n + 2] = int(base + 1 + tonumber(ARGV[i + 1])), entry
       n = n + 2
-    elseif E.redrawn and not seq then -- may come back with a receipt of the lobby: see known
+    end
+    if E.redrawn then -- may come back with a receipt of the lobby: see known
       call('HSET', META, 'place:' .. entry, int(base + 1 + tonumber(ARGV[i + 1])))
     end
   end

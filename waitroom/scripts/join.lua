@@ -1,16 +1,18 @@
 -- join: a batch of people joins the line. Whoever has a place keeps it.
--- KEYS: as common.lua says, then 15 codes
+-- KEYS: as common.lua says, then 15 codes  16 party
 -- ARGV: 1 the highest sequence that the caller was ever given, as caught_up takes it; then one or several for all joins:
 --   "f" .. entry .. entry .. …   a run of ids of 12 characters that were made for this call ("F": for phones)
---   "k" .. entry .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
---     0: none) or a subject (base64url, or empty) ("K": on a phone)
+--   "k" .. name .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
+--     0: none) or a subject (base64url, or empty) ("K": on a phone); the name as
+--     parties.lua's standing takes it
 --   one entry, of either, with " " .. groups .. " " .. code behind it, as common.lua's eligible takes them
 -- Reply: {"ok", answer, …}, one answer a join, in order:
 --   "n first count"  so many new places from that sequence on ("n first count l" in the
 --     lobby of a draw): strangers.lua's, which stands before this and deals with most batches
 --   "c seq"      a new place at the end ("c seq l": in the lobby of a draw)
---   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says
---   "x …": as common.lua's eligible says
+--   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says, and with a
+--     party's name before it for its members, as parties.lua's in_party says
+--   "x …": as common.lua's eligible says; "x turn": they have had their turn in a party
 --   "not_open" or "closed": the event's state takes nobody
 --   {"no_event"}
 -- Sent again: an entry that has a place gets the same one.
@@ -38,17 +40,24 @@ local line, away, reply = {}, {}, {'ok'}
 local n = 0
 local moved = {} -- lanes that have a new place
 local function join(entry, made, mobile, receipt, subject, chosen)
-  local answer, was
+  local answer, was, party
   if not made or again_here(entry) then
     made = false
-    answer = known(entry, tonumber(receipt), mobile, subject)
+    answer, entry, party = standing(entry, tonumber(receipt), mobile, subject)
     local word = string.sub(answer, 1, 1)
     if word == 'e' and E.lanes then was = lane_of(tonumber(string.match(answer, '(%d+)$'))) end
-    if word == '-' or word == 'e' then answer = nil end
+    if word ~= '-' and word ~= 'e' then
+      if party then answer = in_party(answer, entry, party) end
+    elseif party and had_turn(entry, party) then
+      answer = 'x turn'
+    else
+      answer = nil
+    end
   end
   answer = answer or refusal or eligible(chosen, KEYS[15], entry)
   if not answer then
     spend(KEYS[15], entry)
+    if party then steps_out(entry, party) end -- whose place has ended
     -- Whoever comes back stands in the lane in which they were, so that of two places
     -- of an entry the later one is the higher.
     local lane = was and E.seqs[was] and was or into
