@@ -132,8 +132,14 @@
 // an entry has one score in the one sorted set: so nobody stands in two lanes, and grants,
 // sessions, max_active, feed and receipts know nothing of lanes. Which lane a place is
 // in, its sequence tells: those of lane n lie n × 2^49 above those of the first. Which
-// lanes there are is therefore settled when the event is made. Whoever comes back stands
-// in the lane in which they were.
+// lanes there are is therefore settled when the event is made.
+//
+// Whoever has left, or has had their turn, and joins again chooses anew, or says their
+// code or none: what they were before gives no right to a lane. Since of two places of an
+// entry the later one has to be the higher, an entry goes to lanes behind its own only;
+// for a lane further ahead its holder becomes another entry, as a stranger would, and
+// takes the code for one person along. A person whom the site knows by name is one entry
+// for good, and so stays in the lane where they were then, with their code unspent.
 //
 // The leader asks lane after lane, in the order of the settings, each with its own law and
 // load signal; the promote script lets in what the lane's rate and the event's both
@@ -258,7 +264,8 @@
 //  20. With fail open, a view that cannot ask lets pass who was let in, until their time
 //     ends, and nobody else; with fail closed, nobody.
 //  21. Promises 1 to 8 hold in each lane, and those about max_active and the cap over all
-//     of them too; a person is in one lane, also after a loss of the store.
+//     of them too; a person is in one lane, also after a loss of the store. Whoever joins
+//     again stands in the lane that they join then, at its end.
 //  22. A lane without a rate has what those before it leave, and no arrival in another
 //     lane makes a position that is shown grow.
 //  23. The members of a party are one entry of the draw, see one place, and have one grant:

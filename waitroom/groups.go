@@ -273,6 +273,8 @@ func parseRefused(rest string) error {
 		return &NotEligibleError{Why: UnknownCode}
 	case "turn":
 		return &NotEligibleError{Why: PartyTurn}
+	case "lane":
+		return errOtherLane
 	case "used":
 		return &NotEligibleError{Why: UsedCode, holder: EntryID(strings.TrimSpace(rest))}
 	default:

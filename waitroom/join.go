@@ -120,6 +120,11 @@ func (l *Line) Join(ctx context.Context, req JoinRequest) (Place, error) {
 	if c.isHolder(err) {
 		p, err = l.join(ctx, req.Event, c)
 	}
+	if errors.Is(err, errOtherLane) {
+		c.placeCall = placeCall{entry: newEntry(), mobile: c.mobile}
+		c.fresh = true
+		p, err = l.join(ctx, req.Event, c)
+	}
 	if err != nil {
 		return Place{}, fmt.Errorf("join %s: %w", req.Event, err)
 	}
@@ -159,6 +164,10 @@ func (c *joinCall) isHolder(err error) bool {
 	c.entry, c.fresh = e.holder, false
 	return true
 }
+
+// errOtherLane is whoever was in a lane behind the one that they join now: they join as
+// somebody new.
+var errOtherLane = errors.New("was in a lane behind this one")
 
 // whoJoins is the entry that a request speaks for: the subject's, the receipt's, or
 // a new one.

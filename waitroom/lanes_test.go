@@ -88,18 +88,16 @@ func TestPromise21LanesKeepWhatTheEventPromises(t *testing.T) {
 				req.Groups = []string{names[rapid.IntRange(0, 2).Draw(rt, "lane")]}
 				p, err := l.Join(t.Context(), req)
 				require.NoError(rt, err)
-				require.Equal(rt, id, p.Entry)
 				if _, in := m.inside[id]; in || m.lane(id) >= 0 {
+					require.Equal(rt, id, p.Entry)
 					require.False(rt, p.Created, "whoever has a place or a turn has no other")
 					return
 				}
-				before, _, err := l.ReadReceipt("e", m.tokens[id].Receipt)
-				require.NoError(rt, err)
-				require.Equal(rt, before, id)
-				was := e.LaneNumber(seqOf(t, l, m.tokens[id].Receipt))
-				require.Equal(rt, was, e.LaneNumber(p.Seq), "whoever comes back stands in the lane where they were")
-				m.lines[was] = append(m.lines[was], id)
-				m.tokens[id] = JoinRequest{Event: "e", Receipt: p.Receipt}
+				now, was := e.LaneNumber(p.Seq), e.LaneNumber(seqOf(t, l, m.tokens[id].Receipt))
+				require.Equal(rt, req.Groups[0], names[now], "whoever comes back stands where they join")
+				require.Equal(rt, now >= was, id == p.Entry, "as somebody else in a lane ahead of theirs")
+				m.lines[now] = append(m.lines[now], p.Entry)
+				m.tokens[p.Entry] = JoinRequest{Event: "e", Receipt: p.Receipt}
 			},
 			"leave": func(rt *rapid.T) {
 				id, ok := someone("who")
@@ -365,4 +363,67 @@ func TestAPausedLaneHoldsItsPeopleAlone(t *testing.T) {
 	require.Equal(t, [2]int{0, 3}, in())
 	pause(false)
 	require.Equal(t, [2]int{3, 2}, in())
+}
+
+// A code opens its lane as often as it may be used, and to whoever says it: who left the
+// lane comes back into it by the code alone, and elsewhere without.
+func TestPromise21WhoComesBackSaysTheirCodeAgain(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		l := testLine(t, rdb)
+		e := open(t, l, func(s *Settings) {
+			s.Lanes = []LaneSettings{{Name: "members"}, {Name: "public"}}
+			s.Groups = []GroupSettings{{Name: "club", Codes: true, Lane: "members"}, {Name: "all", Default: true, Lane: "public"}}
+		})
+		_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "club", Codes: []string{"for-one-2345"}})
+		require.NoError(t, err)
+		_, err = l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "club", Codes: []string{"for-two-2345"}, Uses: 2})
+		require.NoError(t, err)
+		join := func(was Place, code string) (Place, error) {
+			if was.Receipt != "" {
+				require.NoError(t, l.Leave(t.Context(), "e", was.Entry))
+			}
+			return l.Join(t.Context(), JoinRequest{Event: "e", Receipt: was.Receipt, Code: code, Groups: e.GroupsOf(nil)})
+		}
+		joined := func(was Place, code, lane string) Place {
+			p, err := join(was, code)
+			require.NoError(t, err)
+			require.Equal(t, lane, e.LaneOf(p.Seq), "by %q", code)
+			require.True(t, p.Created)
+			return p
+		}
+		first := joined(Place{}, "for one 2345", "members")
+		second := joined(first, "for-one-2345", "members")
+		require.Equal(t, first.Entry, second.Entry, "it stays its holder's")
+		third := joined(second, "", "public") // no code, no lane of its own
+		fourth := joined(third, "FOR-ONE-2345", "members")
+		require.NotEqual(t, first.Entry, fourth.Entry, "as somebody new, since a place ahead of an old one is no entry's")
+		_, err = join(Place{}, "for-one-2345")
+		require.NoError(t, err, "whoever has the code and nothing else is its holder")
+		p, err := l.Place(t.Context(), "e", first.Receipt)
+		require.NoError(t, err)
+		require.Equal(t, EntryLeft, p.State, "an old receipt of the lane ahead brings nobody back")
+
+		anybody := joined(Place{}, "", "public")
+		anybody = joined(anybody, "for-two-2345", "members")
+		anybody = joined(anybody, "", "public")
+		anybody = joined(anybody, "for-two-2345", "members")
+		_, err = join(anybody, "for-two-2345")
+		require.Equal(t, UsedCode, why(t, err).Why, "each time is a use")
+	})
+	rdb := redistest.Start(t, redistest.Config{}).Client(t)
+	l := testLine(t, rdb)
+	e := open(t, l, func(s *Settings) {
+		s.Identity, s.Lanes = "jwt", []LaneSettings{{Name: "members"}, {Name: "public"}}
+		s.Groups = []GroupSettings{{Name: "club", Codes: true, Lane: "members"}, {Name: "all", Default: true, Lane: "public"}}
+	})
+	_, err := l.AddCodes(t.Context(), CodesRequest{Event: "e", Group: "club", Codes: []string{"for-one-2345"}})
+	require.NoError(t, err)
+	for _, try := range []struct{ subject, code, lane string }{{"ann", "", "public"}, {"ann", "for-one-2345", "public"}, {"bob", "for-one-2345", "members"}, {"bob", "", "public"}} {
+		p, err := l.Join(t.Context(), JoinRequest{Event: "e", Subject: try.subject, Code: try.code, Groups: e.GroupsOf(nil)})
+		require.NoError(t, err, "%+v", try)
+		require.Equal(t, try.lane, e.LaneOf(p.Seq), "%+v", try)
+		require.NoError(t, l.Leave(t.Context(), "e", p.Entry))
+	}
 }

@@ -481,6 +481,13 @@ local function eligible(chosen, codes, entry)
   return over and 'x over' or 'x none'
 end
 
+-- give_back makes the code by which somebody would join unused again, if it is one that
+-- brought in this entry alone.
+local function give_back(codes, entry)
+  local group, left, holder = string.match(spending and call('HGET', codes, spending) or '', '^(%S+) (%S+) ?(%S*)$')
+  if left == '0' and holder == entry then call('HSET', codes, spending, group .. ' 1') end
+end
+
 -- spend uses up the code by which somebody joins, if it has an end. A code for one
 -- names who it brought in; one for several has no holder.
 local function spend(codes, entry)

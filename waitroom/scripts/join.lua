@@ -13,6 +13,8 @@
 --   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says, and with a
 --     party's name before it for its members, as parties.lua's in_party says
 --   "x …": as common.lua's eligible says; "x turn": they have had their turn in a party
+--   "x lane": a place in this lane is for another entry than this one, which was in a
+--     lane behind it
 --   "not_open" or "closed": the event's state takes nobody
 --   {"no_event"}
 -- Sent again: an entry that has a place gets the same one.
@@ -55,12 +57,20 @@ local function join(entry, made, mobile, receipt, subject, chosen)
     end
   end
   answer = answer or refusal or eligible(chosen, KEYS[15], entry)
+  -- Of two places of an entry the later one is the higher: old receipts and news are told
+  -- by that. So a lane further ahead takes nobody who was behind, but as somebody else.
+  if not answer and was and into < was then
+    if subject == '' and not party then
+      give_back(KEYS[15], entry)
+      answer = 'x lane'
+    else
+      into, spending = was, false
+    end
+  end
   if not answer then
     spend(KEYS[15], entry)
     if party then steps_out(entry, party) end -- whose place has ended
-    -- Whoever comes back stands in the lane in which they were, so that of two places
-    -- of an entry the later one is the higher.
-    local lane = was and E.seqs[was] and was or into
+    local lane = into
     E.seqs[lane], moved[lane] = E.seqs[lane] + 1, true
     local seq, grace = int(E.seqs[lane]), grace_end(mobile)
     if made then
