@@ -73,7 +73,7 @@ func TestStrangersJoinAsAnyoneDoes(t *testing.T) {
 	}
 	redistest.Each(t, func(t *testing.T, rdb *redis.Client) {
 		t.Helper()
-		whole := script("join")
+		whole := script("parties", "join")
 		for _, s := range []*redis.Script{whole, scriptJoin} { // who finds it missing says so
 			require.NoError(t, s.Load(t.Context(), rdb).Err())
 		}
