@@ -101,4 +101,9 @@
 //     in a quarter of an hour; without it the first one kept 60 of 76 a second for good).
 //  17. The lanes of an event are decided on one after the other in each tick, in their
 //     order, each by its own rate, law and load signal, on which a new leader goes on.
+//  18. Keys that instances share through the store are rotated in steps, none of which is
+//     taken while an instance that runs has not taken the one before (TestNextKeys; with
+//     two real instances cmd/waitroom's TestSharedKeysAreRotated). Where the
+//     store loses them, an instance may put those of the step before back, which every
+//     other knows; the step is then taken once more.
 package admission

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,22 +27,33 @@ func SharedKeys(ctx context.Context, rdb redis.UniversalClient, prefix string) (
 }
 
 // KeepShared puts these keys back whenever the store has lost them, so that
-// receipts and tokens of before stay good on nodes that start later. It returns
-// when ctx ends. A store that came back with other keys is an error in the log:
-// the nodes that hold them do not know our tokens.
+// receipts and tokens of before stay good on nodes that start later, and tells
+// ChangeShared that an instance runs with them. It returns when ctx ends. A store that
+// came back with other keys is an error in the log: the nodes that hold them do not know
+// our tokens; one whose keys are a step further is not.
 func (k *Keys) KeepShared(ctx context.Context, rdb redis.UniversalClient, prefix string, log *zap.Logger) error {
-	foreign := false
+	holder := k.holder()
+	defer letGo(ctx, rdb, prefix, holder)
+	last := k
 	return every(ctx, shareEvery, func(ctx context.Context) {
 		stored, err := share(ctx, rdb, prefix, k)
+		if err == nil {
+			err = hold(ctx, rdb, prefix, holder)
+		}
 		if err != nil {
 			return // the store is away; whoever needs it says so
 		}
-		if now := !stored.equal(k); now != foreign {
-			foreign = now
-			if foreign {
-				log.Error("shared keys differ from the store's", zap.Strings("kid", k.KIDs()), zap.Strings("stored_kid", stored.KIDs()))
+		if !stored.equal(last) {
+			ids := []zap.Field{zap.Strings("kid", k.KIDs()), zap.Strings("stored_kid", stored.KIDs())}
+			switch {
+			case stored.equal(k):
+			case stored.follows(k):
+				log.Info("shared keys were changed; a restart takes them", ids...)
+			default:
+				log.Error("shared keys differ from the store's", ids...)
 			}
 		}
+		last = stored
 	})
 }
 
@@ -56,16 +66,5 @@ func share(ctx context.Context, rdb redis.UniversalClient, prefix string, k *Key
 	if err := rdb.SetNX(ctx, key, k.Encode(), 0).Err(); err != nil {
 		return nil, err
 	}
-	b, err := rdb.Get(ctx, key).Bytes()
-	if errors.Is(err, redis.Nil) {
-		return nil, errors.New("the store lost them between two calls")
-	}
-	if err != nil {
-		return nil, err
-	}
-	stored, err := decodeKeys(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s holds no keys: %w", key, err)
-	}
-	return stored, nil
+	return storedKeys(ctx, rdb, key)
 }

@@ -4,6 +4,7 @@ package admission
 // hash tag, since one script touches both.
 
 func keysKey(prefix string) string      { return prefix + ":keys" }
+func holdersKey(prefix string) string   { return prefix + ":keys:holders" }
 func leaseKey(prefix string) string     { return prefix + ":{leader}:lease" }
 func fenceKey(prefix string) string     { return prefix + ":{leader}:fence" }
 func seenKey(prefix string) string      { return prefix + ":{leader}:seen" }

@@ -13,16 +13,41 @@ import (
 	"github.com/waitroom-dev/waitroom/admission"
 )
 
-// newKeysCommand groups what one does with the file that serve takes as --keys.
+// newKeysCommand groups what one does with the file that serve takes as --keys, or with
+// the keys that instances without one share through their Redis.
 func newKeysCommand() *cobra.Command {
+	var store string
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Make, list, rotate and retire the keys that sign tokens and receipts",
+		Long: "Of a file that serve takes as --keys, or, with --redis in its place, of the keys that instances without a file share\n" +
+			"through their store.\n\n" + rotation,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("unknown command %q; see waitroom keys --help", args[0]))
 			}
 			return cmd.Help()
 		},
+	}
+	shared := func(c *cobra.Command) *cobra.Command {
+		c.Flags().StringVar(&store, "redis", "", "`URL` of the Redis whose instances share their keys, as serve takes it")
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("redis") {
+				return noArgs(cmd, args)
+			}
+			return wantArgs("FILE")(cmd, args)
+		}
+		return c
+	}
+	step := func(name admission.KeyStep, short, long string, change func(*admission.Keys) (*admission.Keys, error)) *cobra.Command {
+		return shared(&cobra.Command{
+			Use: string(name) + " FILE | --redis URL", Short: short, Long: long,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return changeKeys(cmd, args[0], change)
+				}
+				return changeShared(cmd, store, name)
+			},
+		})
 	}
 	cmd.AddCommand(
 		&cobra.Command{
@@ -38,50 +63,45 @@ func newKeysCommand() *cobra.Command {
 				return printKeys(cmd, keys)
 			},
 		},
-		&cobra.Command{
-			Use: "list FILE", Short: "List the ids of the keys, the signing one first", Args: wantArgs("FILE"),
+		shared(&cobra.Command{
+			Use: "list FILE | --redis URL", Short: "List the ids of the keys, the signing one first",
 			RunE: func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return listShared(cmd, store)
+				}
 				keys, err := admission.LoadKeys(args[0])
 				if err != nil {
 					return usage(err)
 				}
 				return printKeys(cmd, keys)
 			},
-		},
-		&cobra.Command{
-			Use: "prepare FILE", Short: "Add the next keys, which verify already and sign from the next rotate on", Args: wantArgs("FILE"),
-			Long: "Several instances that are restarted one after the other know each other's tokens and receipts at every moment,\n" +
-				"if each step has reached all of them before the next: prepare, restart all; rotate, restart all; retire, when the\n" +
-				"tokens and places of before are over, restart all. One instance alone needs no prepare.",
-			RunE: changeKeys((*admission.Keys).Prepared),
-		},
-		&cobra.Command{
-			Use: "rotate FILE", Short: "Sign with the prepared keys, or fresh ones; what the last ones signed stays good", Args: wantArgs("FILE"),
-			RunE: changeKeys(func(k *admission.Keys) (*admission.Keys, error) { return k.Rotated(), nil }),
-		},
-		&cobra.Command{
-			Use: "retire FILE", Short: "Drop the keys that no longer sign: what they signed opens nothing any more", Args: wantArgs("FILE"),
-			RunE: changeKeys((*admission.Keys).Retired),
-		},
+		}),
+		step(admission.PrepareKeys, "Add the next keys, which verify already and sign from the next rotate on", rotation, (*admission.Keys).Prepared),
+		step(admission.RotateKeys, "Sign with the prepared keys, or fresh ones; what the last ones signed stays good", "",
+			func(k *admission.Keys) (*admission.Keys, error) { return k.Rotated(), nil }),
+		step(admission.RetireKeys, "Drop the keys that no longer sign: what they signed opens nothing any more", "", (*admission.Keys).Retired),
 	)
 	return cmd
 }
 
+const rotation = "Several instances that are restarted one after the other know each other's tokens and receipts at every moment,\n" +
+	"if each step has reached all of them before the next: prepare, restart all; rotate, restart all; retire, when the\n" +
+	"tokens and places of before are over, restart all. One instance alone needs no prepare. With --redis a step is\n" +
+	"refused while an instance that runs has not taken the one before; with a file nobody but you knows that."
+
 // changeKeys puts other keys in the place of a file's.
-func changeKeys(change func(*admission.Keys) (*admission.Keys, error)) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		keys, err := admission.LoadKeys(args[0])
-		if err != nil {
-			return usage(err)
-		}
-		if keys, err = change(keys); err != nil {
-			return usage(fmt.Errorf("%s: %w", args[0], err))
-		}
-		if err := replaceFile(args[0], keys.Encode()); err != nil {
-			return err
-		}
-		return printKeys(cmd, keys)
+func changeKeys(cmd *cobra.Command, path string, change func(*admission.Keys) (*admission.Keys, error)) error {
+	keys, err := admission.LoadKeys(path)
+	if err != nil {
+		return usage(err)
 	}
+	if keys, err = change(keys); err != nil {
+		return usage(fmt.Errorf("%s: %w", path, err))
+	}
+	if err := replaceFile(path, keys.Encode()); err != nil {
+		return err
+	}
+	return printKeys(cmd, keys)
 }
 
 // keysVariable begins the name of an environment variable that holds the keys.

@@ -244,7 +244,7 @@ func readServeConfig(k *koanf.Koanf) (serveConfig, error) {
 		oneOf("limits", k.String("limits"), "on", "off"),
 		oneOf("log-format", c.LogFormat, "json", "console"),
 		checkAddr(c.Addr),
-		checkURL("redis", c.Redis, "redis", "rediss", "redis+sentinel", "redis+cluster"),
+		checkURL("redis", c.Redis, redisSchemes...),
 		checkURL("database", c.Database, "postgres", "postgresql"),
 		checkURL("broker", c.Broker, brokerSchemes...),
 		checkURL("queue", c.Queue, queueSchemes...),

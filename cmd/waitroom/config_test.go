@@ -38,7 +38,7 @@ func TestServeConfig(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, serveConfig{
 			Retention: 24 * time.Hour, HeapSlack: 32,
-			Addr:      "127.0.0.1:8080", Data: "data", Limits: true, LogFormat: "console",
+			Addr: "127.0.0.1:8080", Data: "data", Limits: true, LogFormat: "console",
 			Roles:    []string{roleLine, roleAdmission, roleTicket, roleWorker},
 			Identity: identity.Config{Leeway: 5 * time.Second},
 		}, c)

@@ -17,6 +17,9 @@ import (
 // reachTimeout is how long a start waits for a server to answer.
 const reachTimeout = 5 * time.Second
 
+// redisSchemes are the URLs that --redis takes.
+var redisSchemes = []string{"redis", "rediss", "redis+sentinel", "redis+cluster"}
+
 // redisURL turns one URL into a client; it connects nothing.
 //
 //	redis://[user:password@]host:port[/db], rediss://…
