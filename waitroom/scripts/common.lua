@@ -318,10 +318,10 @@ local function grant(picked, id)
     local subject = '-'
     if E.identity == 'jwt' then subject = call('HGET', SUBS, entry) or '-' end
     gone[n] = entry
-    grants[2 * n - 1], grants[2 * n] = entry, table.concat({jti, seq, admitted, by_text, 'admitted', subject}, ' ')
+    grants[2 * n - 1], grants[2 * n] = entry, jti .. ' ' .. seq .. ' ' .. admitted .. ' ' .. by_text .. ' admitted ' .. subject
     jtis[2 * n - 1], jtis[2 * n] = jti, entry
     claims[2 * n - 1], claims[2 * n] = by_text, entry
-    lines[n] = table.concat({entry, seq, jti, admitted, by_text, subject}, ' ')
+    lines[n] = entry .. ' ' .. seq .. ' ' .. jti .. ' ' .. admitted .. ' ' .. by_text .. ' ' .. subject
   end
   many('ZREM', LINE, gone)
   many('ZREM', AWAY, gone)

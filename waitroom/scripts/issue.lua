@@ -121,21 +121,24 @@ end
 if #picked > 0 then
   call('HSET', META, 'seq', int(E.seqs[0]), 'ranks', int(rank + #picked / 2))
   grant(picked, id)
-  local issued, kept, answers, again = {}, {}, {}, {}
+  local issued, kept = {}, {}
   for n, line in ipairs(F.g) do
-    local entry, seq, jti, admitted, claim, subject = string.match(line, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+    local entry, seq, jti, rest = string.match(line, '^(%S+) (%S+) (%S+) (.+)$')
     local r = int(rank + n)
     issued[2 * n - 1] = entry
-    issued[2 * n] = table.concat({r, jti, seq, admitted, claim, subject}, ' ')
+    issued[2 * n] = r .. ' ' .. jti .. ' ' .. seq .. ' ' .. rest
     kept[n] = r .. ' ' .. line
-    answers[n] = 'i ' .. kept[n]
-    again[n] = table.concat({'a', r, jti, seq, admitted, claim, 'admitted', subject, claim}, ' ')
   end
   many('HSET', ISSUED, issued)
   call('XADD', ARCHIVE, '*', 'l', table.concat(kept, '\n'))
   for i = 2, #reply do
     local n = reply[i]
-    if type(n) == 'number' then reply[i] = answers[n] or again[-n] end
+    if type(n) == 'number' and n > 0 then
+      reply[i] = 'i ' .. kept[n]
+    elseif type(n) == 'number' then
+      local r, seq, jti, admitted, claim, subject = string.match(kept[-n], '^(%S+) %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+      reply[i] = table.concat({'a', r, jti, seq, admitted, claim, 'admitted', subject, claim}, ' ')
+    end
   end
 elseif m[7] == '1' then
   -- A replica is waited for by the last write of a connection: also whoever is told

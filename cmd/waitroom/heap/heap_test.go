@@ -58,7 +58,7 @@ func TestSlackOfAProcess(t *testing.T) {
 	run(0, func() bool { return setting() == before })
 	t.Setenv("GOGC", "150")
 	debug.SetGCPercent(150)
-	defer debug.SetGCPercent(int(min(before, math.MaxInt32))) //nolint:gosec // bounded
+	defer debug.SetGCPercent(int(min(before, math.MaxInt32)))
 	before = 150
 	run(1024, func() bool { return setting() == 150 }) // doc.go promise 2
 }
