@@ -87,6 +87,21 @@ func TestMintIsDeterministic(t *testing.T) {
 	require.NotEqual(t, want, got)
 }
 
+// Mint writes its header once; the bytes are those of the library.
+func TestMintMakesTheLibrarysToken(t *testing.T) {
+	t.Parallel()
+	p, g := newPasses(t, NewKeys()), grant()
+	g.Subject = `päivi <"&> \u2028` + "\u2028"
+	got, err := p.Mint(g)
+	require.NoError(t, err)
+	want, err := sign(p.signer, claims{
+		Issuer: issuer, Audience: string(g.Event), Subject: g.Subject, JTI: g.JTI,
+		IssuedAt: g.AdmittedAt.Unix(), NotBefore: g.AdmittedAt.Unix(), ExpiresAt: g.ClaimBy.Unix(),
+	})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 func TestMintWritesTheContractsClaims(t *testing.T) {
 	t.Parallel()
 	k := NewKeys()

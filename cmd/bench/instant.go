@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -69,8 +70,13 @@ func runInstant(ctx context.Context, b *bench, name, aof, durability string, dur
 	defer n.end()
 	// The first round warms the node up, and counts for nothing.
 	var p50, p95, worst, fresh, floor []float64
+	var spent shares
 	for round := range b.rounds + 1 {
-		open, took, err := issueOnce(ctx, line, n.addr, "open-"+strconv.Itoa(round), durable, true)
+		var open, took []time.Duration
+		one, err := sharesOf(ctx, n, s, func() (err error) {
+			open, took, err = issueOnce(ctx, line, n.addr, "open-"+strconv.Itoa(round), durable, true)
+			return err
+		})
 		if err != nil {
 			return result{}, err
 		}
@@ -81,6 +87,7 @@ func runInstant(ctx context.Context, b *bench, name, aof, durability string, dur
 		if round == 0 {
 			continue
 		}
+		spent.add(one)
 		p50 = append(p50, ms(quantile(took, 0.5)))
 		p95 = append(p95, ms(quantile(took, 0.95)))
 		worst = append(worst, ms(quantile(took, 1)))
@@ -91,14 +98,51 @@ func runInstant(ctx context.Context, b *bench, name, aof, durability string, dur
 	middle := median(p95)
 	return result{
 		Name: name,
-		Measured: fmt.Sprintf("p95 %.1f ms (median of %d rounds, the slowest %.1f; p50 %.1f, last %.1f; %d people with the page open ask in one moment, %d tokens, none over; Redis with %s; the page's own question before it: p95 %.1f ms; people without a connection yet: p95 %.1f ms)",
-			middle, len(p95), slices.Max(p95), median(p50), median(worst), askers, wristbands, durability, median(floor), median(fresh)),
+		Measured: fmt.Sprintf("p95 %.1f ms (median of %d rounds, the slowest %.1f; p50 %.1f, last %.1f; %d people with the page open ask in one moment, %d tokens, none over; Redis with %s; the page's own question before it: p95 %.1f ms; people without a connection yet: p95 %.1f ms; of the processors' time the node had %.0f %%, Redis %.0f %%, this load %.0f %%)",
+			middle, len(p95), slices.Max(p95), median(p50), median(worst), askers, wristbands, durability, median(floor), median(fresh), spent.percent(spent.node), spent.percent(spent.store), spent.percent(spent.load)),
 		Bar: "p95 ≤ 100 ms (system E: 501 ms)", Verdict: verdict(middle <= most),
 		Figures: map[string]float64{
 			"p50_ms": median(p50), "p95_ms": middle, "p95_slowest_round_ms": slices.Max(p95), "last_ms": median(worst),
 			"event_p95_ms": median(floor), "new_connections_p95_ms": median(fresh),
+			"node_percent": spent.percent(spent.node), "redis_percent": spent.percent(spent.store), "load_percent": spent.percent(spent.load),
 		},
 	}, nil
+}
+
+// shares are who had how much of the processors' time.
+type shares struct{ node, store, load time.Duration }
+
+func (s *shares) add(o shares) {
+	s.node, s.store, s.load = s.node+o.node, s.store+o.store, s.load+o.load
+}
+
+func (s *shares) percent(part time.Duration) float64 {
+	return 100 * part.Seconds() / (s.node + s.store + s.load).Seconds()
+}
+
+// sharesOf measures them while work runs.
+func sharesOf(ctx context.Context, n *node, s *store, work func() error) (shares, error) {
+	now := func() (at shares, err error) {
+		var self syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+			return at, fmt.Errorf("processor time: %w", err)
+		}
+		at.load = time.Duration(self.Utime.Nano() + self.Stime.Nano())
+		if at.node, err = n.cpu(); err != nil {
+			return at, err
+		}
+		at.store, err = s.cpu(ctx)
+		return at, err
+	}
+	before, err := now()
+	if err != nil {
+		return shares{}, err
+	}
+	if err := work(); err != nil {
+		return shares{}, err
+	}
+	after, err := now()
+	return shares{node: after.node - before.node, store: after.store - before.store, load: after.load - before.load}, err
 }
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
