@@ -108,8 +108,9 @@ func (r *race) close() {
 	}
 }
 
-// effort is one side's round: joins per second, Redis's µs for each, and the node's.
-type effort struct{ perS, usec, node float64 }
+// effort is one side's round: joins per second, and for each the µs of Redis, of the
+// node and of this load.
+type effort struct{ perS, usec, node, load float64 }
 
 // spend is a round of one side, with what Redis did meanwhile.
 func (r *race) spend(work func(context.Context) (perS, n float64, err error)) func(context.Context) (effort, error) {
@@ -130,25 +131,20 @@ func (r *race) spend(work func(context.Context) (perS, n float64, err error)) fu
 func (e effort) rate() float64 { return e.perS }
 func (e effort) cost() float64 { return e.usec }
 func (e effort) work() float64 { return e.node }
+func (e effort) ask() float64  { return e.load }
 
 // throughput is as many joins over HTTP as the connections can get.
 func (r *race) throughput(ctx context.Context, b *bench, name, durability string) (result, error) {
 	side := func(v rival) func(context.Context) (effort, error) {
 		return func(ctx context.Context) (effort, error) {
-			before, err := v.cpu()
-			if err != nil {
-				return effort{}, err
-			}
+			var e effort
 			var n float64
-			e, err := r.spend(func(ctx context.Context) (perS, joins float64, err error) {
-				perS, n, err = v.closed(ctx, b.round, requests{[]byte(joinRequest)}, created)
-				return perS, n, err
-			})(ctx)
-			if err != nil {
-				return effort{}, err
-			}
-			after, err := v.cpu()
-			e.node = float64((after - before).Microseconds()) / n
+			had, err := sharesOf(ctx, v.node, r.store, func() (err error) {
+				e.perS, n, err = v.closed(ctx, b.round, requests{[]byte(joinRequest)}, created)
+				return err
+			})
+			each := func(part time.Duration) float64 { return float64(part.Microseconds()) / n }
+			e.usec, e.node, e.load = each(had.store), each(had.node), each(had.load)
 			return e, err
 		}
 	}
@@ -156,18 +152,19 @@ func (r *race) throughput(ctx context.Context, b *bench, name, durability string
 	if err != nil {
 		return result{}, err
 	}
-	rate, cpu, node := compare(pairs, effort.rate), compare(pairs, effort.cost), compare(pairs, effort.work)
+	rate, cpu, node, load := compare(pairs, effort.rate), compare(pairs, effort.cost), compare(pairs, effort.work), compare(pairs, effort.ask)
 	const least = 2.5
 	return result{
 		Name: name,
-		Measured: fmt.Sprintf("%.2f × (%s/s against %s/s; one node, Redis with %s, %d connections; a join takes Redis %s and %s, the node %s and %s)",
+		Measured: fmt.Sprintf("%.2f × (%s/s against %s/s; one node, Redis with %s, %d connections; a join takes Redis %s and %s, the node %s and %s, this load %s and %s)",
 			rate.ratio, thousands(rate.ours), thousands(rate.base), durability, b.conns,
-			micros(cpu.ours), micros(cpu.base), micros(node.ours), micros(node.base)),
+			micros(cpu.ours), micros(cpu.base), micros(node.ours), micros(node.base), micros(load.ours), micros(load.base)),
 		Bar: "≥ 2.5 × the three-call flow (goal 3)", Verdict: verdict(rate.ratio >= least),
 		Figures: map[string]float64{
 			"ratio": rate.ratio, "joins_per_s": rate.ours, "three_call_joins_per_s": rate.base,
 			"redis_usec": cpu.ours, "three_call_redis_usec": cpu.base,
 			"node_usec": node.ours, "three_call_node_usec": node.base,
+			"load_usec": load.ours, "three_call_load_usec": load.base,
 		},
 	}, nil
 }
