@@ -31,4 +31,7 @@
 //     is the same in every tick.
 //  6. A past event's admission log, replayed, brings everybody again who came up to its
 //     last leaf, at most the time between two leaves from when they came.
+//  7. Lanes are asked for in their order in each tick, each with its own law, under its
+//     own rate and the event's; who comes before the window of their group comes back
+//     when it opens, in the order of their coming, and who comes after it joins no more.
 package simulate

@@ -51,9 +51,9 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 			return err
 		}
 		data.Names = append(data.Names, r.Event)
-		data.Events = append(data.Events, pageEvent{Name: r.Event, Law: rows()[1].of(r), Figures: r.figures(), Plots: plots})
+		data.Events = append(data.Events, pageEvent{Name: r.Event, Law: rows(nil)[1].of(r), Figures: r.figures(), Plots: plots})
 	}
-	for _, row := range rows() {
+	for _, row := range rows(reports) {
 		line := pageRow{Name: row.name}
 		for _, r := range reports {
 			line.Values = append(line.Values, row.of(r))
@@ -87,6 +87,9 @@ func floats(ns []int) []float64 {
 	return out
 }
 
+// mostLaneLines is how many lanes a plot shows beside the whole line; the table has all.
+const mostLaneLines = 5
+
 func (r *Report) plots() ([]pagePlot, error) {
 	step := time.Duration(r.Series.StepS * float64(time.Second))
 	usage := plot.Chart{Title: "Pool usage", Percent: true, Top: 1, Lines: []plot.Line{{Name: "wanted", Values: r.Series.Usage}}}
@@ -97,11 +100,17 @@ func (r *Report) plots() ([]pagePlot, error) {
 		}
 		usage.Lines = append(usage.Lines, plot.Line{Name: "target", Values: goal})
 	}
+	inLine := plot.Chart{Title: "In line", Lines: []plot.Line{{Name: "waiting", Values: floats(r.Series.Waiting)}}}
+	for i, l := range r.Lanes {
+		if i < mostLaneLines {
+			inLine.Lines = append(inLine.Lines, plot.Line{Name: l.Name, Values: floats(r.Series.Lanes[i])})
+		}
+	}
 	charts := []struct {
 		chart plot.Chart
 		note  string
 	}{
-		{plot.Chart{Title: "In line", Lines: []plot.Line{{Name: "waiting", Values: floats(r.Series.Waiting)}}}, "People who wait for their turn."},
+		{inLine, "People who wait for their turn."},
 		{plot.Chart{Title: "Let in a second", Lines: []plot.Line{{Name: "let in", Values: r.Series.Admitted}, {Name: "allowed", Values: r.Series.Allowed}}}, "What the law allows, and who was there to come in."},
 		{usage, "Connections in use or waited for, as a share of all."},
 		{plot.Chart{Title: "Inside and bought", Lines: []plot.Line{{Name: "inside", Values: floats(r.Series.Inside)}, {Name: "bought", Values: floats(r.Series.Bought)}}}, "Turns that are held, and purchases so far."},

@@ -32,7 +32,7 @@ func TestTheTableHasAColumnEach(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteTable(&b, r, r))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	require.Len(t, lines, len(rows())+1)
+	require.Len(t, lines, len(rows(nil))+1)
 	require.Equal(t, 2, strings.Count(lines[0], "concert"))
 	require.Equal(t, "1,234,567", count(1234567))
 }

@@ -23,56 +23,68 @@ const (
 	entered
 )
 
-// person is one who joined: the index is the sequence, less one.
+// person is one who joined, in the order of joining.
 type person struct {
 	at     where
+	lane   uint8
 	joined int64 // ms
 	let    int64 // ms; when admitted
 	until  int64 // ms; end of claim or session
 }
 
 // line is waitroom's line in plain words and virtual time: no store, no node, no
-// receipt; the same order, counts and cap. A property test holds it equal to the
+// receipt; the same order, counts and caps. A property test holds it equal to the
 // real one. Times are in ms of the event's clock.
 type line struct {
-	rate            float64
+	cap             bucket
 	maxActive       int
 	claim, session  int64
 	burst           int
 	burstUntil      int64
 	people          []person
-	front           int // nobody before it waits
+	lanes           []lane // one, where the event has none
 	waiting, inside int
-	came, missed    int64 // entered, and claims that ended unused
-	tokens          float64
-	refilled        int64
-	slots           []slot
+	came, missed    int64             // entered, and claims that ended unused
 	due             map[int64][]int32 // by tick: whose claim or session may end
 	swept           int64             // the tick that is being swept
 }
 
-// slot is how many were let in by the rate in 25 ms.
-type slot struct {
-	at int64
-	n  int
+// lane is a line of its own in the event's.
+type lane struct {
+	cap             *bucket // nil: none but the event's
+	max             int     // inside; 0: no bound but the event's
+	queue           []int32 // who joined it; the index is the sequence in it, less one
+	front           int     // nobody before it waits
+	waiting, inside int
 }
 
 func newLine(s waitroom.Settings) *line {
-	return &line{
-		rate: s.RatePerS, maxActive: s.MaxActive, burst: s.Burst, burstUntil: math.MinInt64,
+	l := &line{
+		cap: bucket{rate: s.RatePerS}, maxActive: s.MaxActive, burst: s.Burst, burstUntil: math.MinInt64,
 		claim: int64(s.ClaimTTL) / 1e6, session: int64(s.SessionTTL) / 1e6,
-		due: make(map[int64][]int32),
+		due: make(map[int64][]int32), lanes: make([]lane, max(1, len(s.Lanes))),
 	}
+	for i, of := range s.Lanes {
+		l.lanes[i].max = of.MaxActive
+		if of.RatePerS != nil || of.Share > 0 || of.Paused {
+			l.lanes[i].cap = &bucket{rate: s.LaneRate(of)}
+		}
+	}
+	return l
 }
 
 // open is the opening, from which on the burst lasts a second.
 func (l *line) open(now int64) { l.burstUntil = now + 1000 }
 
-// join gives the next place.
-func (l *line) join(now int64) int32 {
-	l.people = append(l.people, person{at: waiting, joined: now})
+// join gives the next place in a lane.
+func (l *line) join(in int, now int64) int32 {
+	i := int32(len(l.people))                                                      //nolint:gosec // people are bounded by mostPeople
+	l.people = append(l.people, person{at: waiting, lane: uint8(in), joined: now}) //nolint:gosec // lanes are 16 at most
+	of := &l.lanes[in]
+	of.queue = append(of.queue, i)
+	of.waiting++
 	l.waiting++
-	return int32(len(l.people) - 1) //nolint:gosec // people are bounded by mostPeople
+	return i
 }
 
 // leave gives a place or a grant up.
@@ -80,6 +92,7 @@ func (l *line) leave(i int32) {
 	switch p := &l.people[i]; p.at {
 	case waiting:
 		l.waiting--
+		l.lanes[p.lane].waiting--
 		p.at = nowhere
 	case admitted, entered:
 		l.end(p)
@@ -89,6 +102,7 @@ func (l *line) leave(i int32) {
 
 func (l *line) end(p *person) {
 	l.inside--
+	l.lanes[p.lane].inside--
 	p.at = nowhere
 }
 
@@ -155,21 +169,14 @@ func (l *line) sweep(now int64) {
 	}
 }
 
-// promote lets at most n in, as far as the cap allows, and says what kept it below.
-func (l *line) promote(n int, now int64, take func(i int32)) (given int, held string) {
-	passed := float64(max(0, min(float64(now-l.refilled), l.mostPassed())))
-	l.tokens = min(l.tokens+l.rate*passed/1000, l.rate*lateMS/1000+1)
-	at, oldest := now/slotMS, floorDiv(now-1000, slotMS)
-	recent, kept := 0, l.slots[:0]
-	for _, s := range l.slots {
-		if s.at >= oldest {
-			recent += s.n
-			kept = append(kept, s)
-		}
+// promote lets at most n of a lane in, as far as the caps allow, and says what kept it
+// below.
+func (l *line) promote(in, n int, now int64, take func(i int32)) (given int, held string) {
+	of := &l.lanes[in]
+	allowed := l.cap.allow(now)
+	if of.cap != nil {
+		allowed = min(allowed, of.cap.allow(now))
 	}
-	l.slots = kept
-	most := int(math.Ceil(l.rate + l.rate*tickMS/1000 - 1e-9))
-	allowed := max(0, min(int(math.Floor(l.tokens+1e-9)), most-recent))
 	burst := 0
 	if n > 0 && now < l.burstUntil {
 		burst = min(l.burst, mostGrants-n)
@@ -184,18 +191,21 @@ func (l *line) promote(n int, now int64, take func(i int32)) (given int, held st
 	if l.maxActive > 0 {
 		limit(l.maxActive-l.inside, "max_active")
 	}
-	limit(l.waiting, "empty")
+	if of.max > 0 {
+		limit(of.max-of.inside, "max_active")
+	}
+	limit(of.waiting, "empty")
 	by := (now + l.claim + 999) / 1000 * 1000
-	for ; given < want; l.front++ {
-		p := &l.people[l.front]
+	for ; given < want; of.front++ {
+		i := of.queue[of.front]
+		p := &l.people[i]
 		if p.at != waiting {
 			continue
 		}
 		p.at, p.let, p.until = admitted, now, by
-		i := int32(l.front) //nolint:gosec // people are bounded by mostPeople
 		l.remind(i, by)
-		l.waiting--
-		l.inside++
+		of.waiting, l.waiting = of.waiting-1, l.waiting-1
+		of.inside, l.inside = of.inside+1, l.inside+1
 		given++
 		if take != nil {
 			take(i)
@@ -203,27 +213,60 @@ func (l *line) promote(n int, now int64, take func(i int32)) (given int, held st
 	}
 	bursting := min(given, burst)
 	l.burst -= bursting
-	if given > 0 {
-		if n := given - bursting; n > 0 {
-			l.tokens -= float64(n)
-			if k := len(l.slots) - 1; k >= 0 && l.slots[k].at == at {
-				l.slots[k].n += n
-			} else {
-				l.slots = append(l.slots, slot{at, n})
-			}
-		}
+	l.cap.take(given-bursting, now)
+	if of.cap != nil {
+		of.cap.take(given-bursting, now)
 	}
-	// The store keeps six places.
-	l.tokens, _ = strconv.ParseFloat(strconv.FormatFloat(l.tokens, 'f', 6, 64), 64)
-	l.refilled = now
 	return given, held
 }
 
-func (l *line) mostPassed() float64 {
-	if l.rate > 0 {
-		return max(lateMS, 1000/l.rate)
+// bucket is a rate's: tokens that accrue, and who was let in in the last second.
+type bucket struct {
+	rate     float64
+	tokens   float64
+	refilled int64
+	slots    []slot
+}
+
+// slot is how many were let in by the rate in 25 ms.
+type slot struct {
+	at int64
+	n  int
+}
+
+// allow lets tokens accrue, and says how many may come in.
+func (b *bucket) allow(now int64) int {
+	longest := float64(lateMS)
+	if b.rate > 0 {
+		longest = max(longest, 1000/b.rate)
 	}
-	return lateMS
+	passed := max(0, min(float64(now-b.refilled), longest))
+	b.tokens = min(b.tokens+b.rate*passed/1000, b.rate*lateMS/1000+1)
+	oldest := floorDiv(now-1000, slotMS)
+	recent, kept := 0, b.slots[:0]
+	for _, s := range b.slots {
+		if s.at >= oldest {
+			recent += s.n
+			kept = append(kept, s)
+		}
+	}
+	b.slots, b.refilled = kept, now
+	most := int(math.Ceil(b.rate + b.rate*tickMS/1000 - 1e-9))
+	return max(0, min(int(math.Floor(b.tokens+1e-9)), most-recent))
+}
+
+// take is that n came in.
+func (b *bucket) take(n int, now int64) {
+	if n > 0 {
+		b.tokens -= float64(n)
+		if at, k := now/slotMS, len(b.slots)-1; k >= 0 && b.slots[k].at == at {
+			b.slots[k].n += n
+		} else {
+			b.slots = append(b.slots, slot{at, n})
+		}
+	}
+	// The store keeps six places.
+	b.tokens, _ = strconv.ParseFloat(strconv.FormatFloat(b.tokens, 'f', 6, 64), 64)
 }
 
 func floorDiv(a, b int64) int64 {

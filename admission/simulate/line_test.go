@@ -22,9 +22,10 @@ type twins struct {
 	rdb    redis.UniversalClient
 	meta   string
 	model  *line
+	event  waitroom.Event
 	places []waitroom.Place
+	index  map[waitroom.EntryID]int32
 	grants map[int32]waitroom.Grant
-	base   waitroom.Seq // of the first place, less one
 	began  time.Time
 	now    int64
 }
@@ -44,15 +45,24 @@ func (m *twins) time(t *rapid.T) {
 
 func (m *twins) join(t *rapid.T) {
 	for range rapid.IntRange(1, 30).Draw(t, "people") {
-		p, err := m.real.Join(t.Context(), waitroom.JoinRequest{Event: "e"})
+		lane, name := m.lane(t)
+		groups, err := m.event.ChooseLane(name, nil)
 		require.NoError(t, err)
-		if len(m.places) == 0 {
-			m.base = p.Seq - 1
-		}
+		p, err := m.real.Join(t.Context(), waitroom.JoinRequest{Event: "e", Groups: groups})
+		require.NoError(t, err)
+		require.Equal(t, lane, m.event.LaneNumber(p.Seq))
 		m.places = append(m.places, p)
-		i := m.model.join(m.now)
-		require.Equal(t, int64(i)+1, int64(p.Seq-m.base))
+		m.index[p.Entry] = m.model.join(lane, m.now)
 	}
+}
+
+// lane is one of the event's.
+func (m *twins) lane(t *rapid.T) (int, string) {
+	if len(m.event.Lanes) == 0 {
+		return 0, ""
+	}
+	lane := rapid.IntRange(0, len(m.event.Lanes)-1).Draw(t, "lane")
+	return lane, m.event.Lanes[lane].Name
 }
 
 // any is somebody who ever joined.
@@ -72,14 +82,15 @@ func (m *twins) leave(t *rapid.T) {
 
 func (m *twins) promote(t *rapid.T) {
 	n := rapid.SampledFrom([]int{0, 1, 2, 5, 40, 1000}).Draw(t, "n")
-	p, err := m.real.Promote(t.Context(), waitroom.PromoteRequest{Event: "e", Fence: 1, N: n})
+	lane, _ := m.lane(t)
+	p, err := m.real.Promote(t.Context(), waitroom.PromoteRequest{Event: "e", Fence: 1, N: n, Lane: lane})
 	require.NoError(t, err)
 	var order []int32
-	given, held := m.model.promote(n, m.now, func(i int32) { order = append(order, i) })
+	given, held := m.model.promote(lane, n, m.now, func(i int32) { order = append(order, i) })
 	require.Len(t, p.Grants, given, "n %d", n)
 	require.Equal(t, p.Reason, held)
 	for k, g := range p.Grants {
-		require.Equal(t, int64(order[k])+1, int64(g.Seq-m.base), "the same people in the same order")
+		require.Equal(t, m.index[g.Entry], order[k], "the same people in the same order")
 		require.Equal(t, m.model.people[order[k]].until, g.ClaimBy.Sub(m.began).Milliseconds())
 		m.grants[order[k]] = g
 	}
@@ -110,6 +121,9 @@ func (m *twins) check(t *rapid.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{e.Waiting, e.Inside, e.Entered, e.Unclaimed},
 		[]int64{int64(m.model.waiting), int64(m.model.inside), m.model.came, m.model.missed})
+	for i, l := range e.LaneCounts {
+		require.Equal(t, []int64{l.Waiting, l.Inside}, []int64{int64(m.model.lanes[i].waiting), int64(m.model.lanes[i].inside)}, l.Name)
+	}
 }
 
 // Promise 1: the model and the real line, told the same, let in the same people in the
@@ -130,16 +144,25 @@ func TestTheModelIsTheRealLine(t *testing.T) {
 				s.RatePerS = rapid.SampledFrom([]float64{0.3, 1, 7, 33.3, 200, 1000}).Draw(rt, "rate")
 				s.MaxActive = rapid.SampledFrom([]int{0, 0, 3, 50}).Draw(rt, "max_active")
 				s.Burst = rapid.SampledFrom([]int{0, 20}).Draw(rt, "burst")
+				if rapid.Bool().Draw(rt, "lanes") {
+					own := rapid.SampledFrom([]float64{0, 0.5, 5, 100}).Draw(rt, "own rate")
+					s.Lanes = []waitroom.LaneSettings{{Name: "own", RatePerS: &own}, {Name: "share", Share: 0.4, MaxActive: 10}, {Name: "rest"}}
+				}
 				s.ClaimTTL, s.SessionTTL = waitroom.Duration(3*time.Second), waitroom.Duration(5*time.Second)
 				s.Grace, s.GraceMobile = waitroom.Duration(24*time.Hour), waitroom.Duration(24*time.Hour)
 				e, err := l.Create(rt.Context(), s, waitroom.Lobby, "test")
 				require.NoError(rt, err)
 				m := &twins{
 					real: l, rdb: rdb, meta: prefix + ":{e}:meta", model: newLine(s), grants: make(map[int32]waitroom.Grant),
-					began: e.Now.Truncate(time.Hour),
+					began: e.Now.Truncate(time.Hour), event: e, index: make(map[waitroom.EntryID]int32),
 				}
 				m.clock(rt)
-				m.model.refilled = -m.began.UnixMilli()
+				m.model.cap.refilled = -m.began.UnixMilli()
+				for _, l := range m.model.lanes {
+					if l.cap != nil {
+						l.cap.refilled = -m.began.UnixMilli()
+					}
+				}
 				_, err = l.Patch(rt.Context(), "e", []byte(`{"state":"open"}`), "test")
 				require.NoError(rt, err)
 				m.model.open(m.now)

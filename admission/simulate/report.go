@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/waitroom-dev/waitroom/admission"
 )
 
 // Report is how an event went. The same Config gives the same Report, to the byte,
@@ -36,8 +35,10 @@ type Report struct {
 	Bought     int `json:"bought"`
 	Left       int `json:"left"`
 	SoldOutFor int `json:"sold_out_for"`
-	// TurnedAway came when all was sold, and StillWaiting waited when it was.
+	// TurnedAway came when all was sold, and StillWaiting waited when it was. Late came
+	// when the window of their group was over.
 	TurnedAway   int `json:"turned_away"`
+	Late         int `json:"late,omitempty"`
 	StillWaiting int `json:"still_waiting"`
 	// SoldOutS is when the last piece was sold; absent if it never was.
 	SoldOutS *float64 `json:"sold_out_s,omitempty"`
@@ -49,15 +50,55 @@ type Report struct {
 	OverS float64     `json:"over_95_s"`
 	// Coverage is, of those who were shown an estimate, the share who were in by its
 	// P50 and by its P90; Told is of how many.
-	Told     int     `json:"told"`
-	By50     float64 `json:"in_by_p50"`
-	By90     float64 `json:"in_by_p90"`
-	Series   Series  `json:"series"`
-	waits    []int32 // people by ticks waited
-	usages   []int32 // ticks by usage in thousandths
-	begun    bool
-	decision admission.Decision
-	base     int // of the admissions at the last sample
+	Told int     `json:"told"`
+	By50 float64 `json:"in_by_p50"`
+	By90 float64 `json:"in_by_p90"`
+	// Lanes and Groups are those of the event, in their order.
+	Lanes  []Part  `json:"lanes,omitempty"`
+	Groups []Part  `json:"groups,omitempty"`
+	Series Series  `json:"series"`
+	waits  counts  // people by ticks waited
+	usages []int32 // ticks by usage in thousandths
+	lanes  []laneReport
+	begun  bool
+	base   int // of the admissions at the last sample
+}
+
+// Part is how it went for the people of one lane or group.
+type Part struct {
+	Name   string `json:"name"`
+	People int    `json:"people"`
+	// Late came when their window was over, and TurnedAway when all was sold.
+	Late         int         `json:"late,omitempty"`
+	TurnedAway   int         `json:"turned_away,omitempty"`
+	Admitted     int         `json:"admitted"`
+	StillWaiting int         `json:"still_waiting"`
+	WaitS        Percentiles `json:"wait_s"`
+}
+
+// laneReport is what is counted of a lane on the way.
+type laneReport struct {
+	name  string
+	waits counts
+}
+
+// counts are people by the ticks that they waited.
+type counts []int32
+
+// add counts somebody's wait, in ms.
+func (c *counts) add(wait int64) {
+	t := int(max(0, wait) / tickMS)
+	for len(*c) <= t {
+		*c = append(*c, make([]int32, t+1-len(*c))...)
+	}
+	(*c)[t]++
+}
+
+func (c counts) people() (n int) {
+	for _, of := range c {
+		n += int(of)
+	}
+	return n
 }
 
 // Percentiles are what half, nine in ten and so on stay below.
@@ -78,6 +119,8 @@ type Series struct {
 	Admitted []float64 `json:"admitted_per_s"`
 	Allowed  []float64 `json:"allowed_per_s"` // what the law decided
 	Usage    []float64 `json:"usage"`
+	// Lanes are those who wait in each lane, of an event that has any.
+	Lanes [][]int `json:"lanes_waiting,omitempty"`
 }
 
 // mostSamples is how many samples a series has at most: twice as many are halved.
@@ -93,19 +136,12 @@ func newReport(c Config) *Report {
 		r.Target = s.Load.Target
 	}
 	r.Series.StepS = 1
-	return r
-}
-
-func (r *Report) decided(d admission.Decision) { r.decision = d }
-
-// admitted counts somebody's wait.
-func (r *Report) admitted(wait int64) {
-	t := int(max(0, wait) / tickMS)
-	for len(r.waits) <= t {
-		r.waits = append(r.waits, make([]int32, t+1-len(r.waits))...)
+	r.lanes = make([]laneReport, max(1, len(s.Lanes)))
+	for i, l := range s.Lanes {
+		r.lanes[i].name = l.Name
 	}
-	r.waits[t]++
-	r.Admitted++
+	r.Series.Lanes = make([][]int, len(s.Lanes))
+	return r
 }
 
 // sample is called at each tick.
@@ -127,7 +163,14 @@ func (r *Report) sample(p *play, tick int64) {
 	}
 	s.Waiting, s.Inside, s.Bought = append(s.Waiting, p.line.waiting), append(s.Inside, p.line.inside), append(s.Bought, p.sold)
 	s.Admitted = append(s.Admitted, round(float64(r.Admitted-r.base)/s.StepS, 3))
-	s.Allowed = append(s.Allowed, round(r.decision.RatePerS, 3))
+	allowed := 0.0
+	for _, of := range p.paces {
+		allowed += of.decision.RatePerS
+	}
+	s.Allowed = append(s.Allowed, round(min(allowed, r.RatePerS), 3))
+	for i := range s.Lanes {
+		s.Lanes[i] = append(s.Lanes[i], p.line.lanes[i].waiting)
+	}
 	mean := p.site.published
 	if mean.Max > 0 {
 		usage = mean.Wanted()
@@ -150,12 +193,18 @@ func (s *Series) halve() {
 	}
 	s.Waiting, s.Inside, s.Bought = s.Waiting[:n], s.Inside[:n], s.Bought[:n]
 	s.Admitted, s.Allowed, s.Usage = s.Admitted[:n], s.Allowed[:n], s.Usage[:n]
+	for i, of := range s.Lanes {
+		for k := range n {
+			of[k] = of[2*k]
+		}
+		s.Lanes[i] = of[:n]
+	}
 	s.StepS *= 2
 }
 
 func (r *Report) finish(p *play) {
 	r.LastedS = float64(p.now) / 1000
-	r.People = len(p.line.people) + r.TurnedAway
+	r.People = len(p.line.people) + r.TurnedAway + r.Late
 	r.Entered, r.NoShows, r.Bought = int(p.line.came), int(p.line.missed), p.sold
 	r.StillWaiting = p.line.waiting
 	r.OverS = round(r.OverS, 1)
@@ -165,6 +214,7 @@ func (r *Report) finish(p *play) {
 	}
 	r.WaitS = percentiles(r.waits, tickMS/1000.0)
 	r.Usage = percentiles(r.usages, 0.001)
+	r.parts(p)
 	by50, by90 := 0, 0
 	for _, t := range p.told {
 		who := p.line.people[t.who]
@@ -184,6 +234,28 @@ func (r *Report) finish(p *play) {
 	}
 	if r.Told > 0 {
 		r.By50, r.By90 = round(float64(by50)/float64(r.Told), 4), round(float64(by90)/float64(r.Told), 4)
+	}
+}
+
+// parts sums up the lanes and groups.
+func (r *Report) parts(p *play) {
+	if len(p.cfg.Settings.Lanes) > 0 {
+		for i, of := range r.lanes {
+			l := &p.line.lanes[i]
+			r.Lanes = append(r.Lanes, Part{Name: of.name, People: len(l.queue), Admitted: of.waits.people(), StillWaiting: l.waiting, WaitS: percentiles(of.waits, tickMS/1000.0)})
+		}
+	}
+	if len(p.cfg.Settings.Groups) == 0 {
+		return
+	}
+	still := make([]int, len(p.ways))
+	for i, who := range p.line.people {
+		if who.at == waiting {
+			still[p.of[i]]++
+		}
+	}
+	for i, w := range p.ways {
+		r.Groups = append(r.Groups, Part{Name: w.name, People: w.people, Late: w.late, TurnedAway: w.turnedAway, Admitted: w.waits.people(), StillWaiting: still[i], WaitS: percentiles(w.waits, tickMS/1000.0)})
 	}
 }
 
@@ -245,8 +317,10 @@ func number(of func(*Report) int) func(*Report) string {
 	return func(r *Report) string { return count(of(r)) }
 }
 
-func rows() []row {
-	return []row{
+// rows are those of a table of these reports: each lane and group that any of them has
+// gets some of its own.
+func rows(reports []*Report) []row {
+	all := []row{
 		{"rate", func(r *Report) string { return fmt.Sprintf("%v/s", r.RatePerS) }},
 		{"law", func(r *Report) string {
 			if r.Law == "target" {
@@ -283,6 +357,42 @@ func rows() []row {
 			return fmt.Sprintf("%s of %s", share(r.By90), count(r.Told))
 		}},
 	}
+	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Late > 0 }) {
+		all = append(all, row{"too late for their window", number(func(r *Report) int { return r.Late })})
+	}
+	all = append(all, partRows("group", reports, func(r *Report) []Part { return r.Groups })...)
+	return append(all, partRows("lane", reports, func(r *Report) []Part { return r.Lanes })...)
+}
+
+func partRows(kind string, reports []*Report, of func(*Report) []Part) (all []row) {
+	var names []string
+	for _, r := range reports {
+		for _, part := range of(r) {
+			if !slices.Contains(names, part.Name) {
+				names = append(names, part.Name)
+			}
+		}
+	}
+	for _, name := range names {
+		for _, figure := range []struct {
+			what string
+			is   func(Part) string
+		}{
+			{"people", func(p Part) string { return count(p.People) }},
+			{"had their turn", func(p Part) string { return count(p.Admitted) }},
+			{"wait p50", func(p Part) string { return span(p.WaitS.P50) }},
+			{"wait p90", func(p Part) string { return span(p.WaitS.P90) }},
+		} {
+			all = append(all, row{fmt.Sprintf("%s %s: %s", kind, name, figure.what), func(r *Report) string {
+				i := slices.IndexFunc(of(r), func(p Part) bool { return p.Name == name })
+				if i < 0 {
+					return "–"
+				}
+				return figure.is(of(r)[i])
+			}})
+		}
+	}
+	return all
 }
 
 // WriteTable writes the figures, a report a column.
@@ -293,7 +403,7 @@ func WriteTable(w io.Writer, reports ...*Report) error {
 		names[i] = r.Event
 	}
 	fmt.Fprintf(t, "\t%s\t\n", strings.Join(names, "\t"))
-	for _, row := range rows() {
+	for _, row := range rows(reports) {
 		fmt.Fprintf(t, "%s\t", row.name)
 		for _, r := range reports {
 			fmt.Fprintf(t, "%s\t", row.of(r))

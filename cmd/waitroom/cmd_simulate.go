@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 type simulation struct {
 	preset, config, compare, arrivals, log, jsonFile, htmlFile string
 
+	mix   map[string]string
 	seed  uint64
 	stock int
 	limit time.Duration
@@ -40,6 +42,7 @@ func newSimulateCommand() *cobra.Command {
 			"the same result. A preset brings its crowd; --config takes the files that serve takes as --events.",
 		Example: "  waitroom simulate --preset concert --html concert.html\n" +
 			"  waitroom simulate --config mine.yaml --compare other.yaml --people 50000 --pool 40 --purchase 2s\n" +
+			"  waitroom simulate --preset game-login --mix eu=3,na=2,asia=5\n" +
 			"  waitroom simulate --config next.yaml --log https://wait.example/v1/events/last-year/log\n" +
 			"  waitroom simulate plan --connections 40 --purchase 12s",
 		Args: noArgs,
@@ -66,6 +69,7 @@ func newSimulateCommand() *cobra.Command {
 	f.DurationVar(&s.crowd.Look, "look", d.Look, "time from coming in to the purchase, on average")
 	f.Float64Var(&s.crowd.NoShows, "no-shows", d.NoShows, "share who are let in and never come")
 	f.Float64Var(&s.crowd.Buy, "buy", d.Buy, "share of those who come who buy")
+	f.StringToStringVar(&s.mix, "mix", nil, "`NAME=WEIGHT,...` of the people of each group, or of each lane where there are no groups (default: evenly)")
 	cmd.AddCommand(newPlanCommand(), newLawsCommand())
 	return cmd
 }
@@ -95,10 +99,16 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	mix := make(map[string]float64)
+	for name, weight := range s.mix {
+		if mix[name], err = strconv.ParseFloat(weight, 64); err != nil {
+			return usage(fmt.Errorf("--mix: %q is no weight", weight))
+		}
+	}
 	reports := make([]*simulate.Report, len(planned))
 	for i, p := range planned {
 		reports[i], err = simulate.Run(simulate.Config{
-			Settings: p.settings, Crowd: s.crowd, Arrivals: times, Stock: s.buyers(p.settings), Seed: s.seed, Limit: s.limit,
+			Settings: p.settings, Crowd: s.crowd, Arrivals: times, Mix: mix, Start: p.at, Stock: s.buyers(p.settings), Seed: s.seed, Limit: s.limit,
 		})
 		if err != nil {
 			return usage(err)

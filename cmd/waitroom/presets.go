@@ -23,6 +23,7 @@ type plannedEvent struct {
 	settings waitroom.Settings
 	state    waitroom.State // empty: by schedule
 	said     []byte         // what the file says of it, as JSON
+	at       time.Time      // from when on its opens_in and the like count
 }
 
 // body is the event as the ops API takes it: what the file says and no more.
@@ -108,7 +109,7 @@ func parseEvents(where string, raw []byte) ([]plannedEvent, error) {
 			continue
 		}
 		seen[settings.ID] = true
-		planned = append(planned, plannedEvent{settings: settings, state: state, said: body})
+		planned = append(planned, plannedEvent{settings: settings, state: state, said: body, at: now})
 	}
 	return planned, errors.Join(faults...)
 }

@@ -44,6 +44,8 @@ func TestSimulateRefusesWhatIsWrong(t *testing.T) {
 	require.Contains(t, simulated(t, exitUsage, "--preset", "nobody"), "nobody")
 	require.Contains(t, simulated(t, exitUsage, "--preset", "demo", "--buy", "3"), "buy: must be")
 	require.Contains(t, simulated(t, exitUsage, "--preset", "demo", "--arrivals", "missing.csv"), "missing.csv")
+	require.Contains(t, simulated(t, exitUsage, "--preset", "game-login", "--mix", "moon=1"), "mix: must be of the lanes")
+	require.Contains(t, simulated(t, exitUsage, "--preset", "game-login", "--mix", "eu=much"), "no weight")
 	require.Contains(t, simulated(t, exitUsage, "plan", "--purchase", "1s"), "connections")
 	require.Contains(t, simulated(t, exitOK, "plan", "--connections", "40", "--purchase", "12s"), "set rate_per_s: 2.5")
 }
