@@ -63,7 +63,7 @@ func newAuditCommand() *cobra.Command {
 			return nil
 		},
 	}
-	addServeFlags(cmd.Flags())
+	addStoreFlags(cmd.Flags(), "database", "data", "redis", "broker", "operator-token")
 	cmd.Flags().StringVar(&event, "event", "", "`ID` of the event")
 	cmd.Flags().StringVar(&target, "target", "", "`URL` of a running service to ask (default: the stores are opened)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

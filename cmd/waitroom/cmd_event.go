@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"strconv"
 	"text/tabwriter"
 
@@ -83,7 +84,7 @@ type clientFunc func() (*opsClient, error)
 func wantArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return usage(fmt.Errorf("%s wants %d arguments %v, not %d", cmd.CommandPath(), len(names), names, len(args)))
+			return usage(fmt.Errorf("%s wants %s; see %s --help", cmd.CommandPath(), strings.Join(names, " "), cmd.CommandPath()))
 		}
 		return nil
 	}

@@ -81,7 +81,7 @@ func eventBlockCommand(client clientFunc) *cobra.Command {
 			return c.call(cmd.Context(), http.MethodPost, "/"+url.PathEscape(args[0])+"/block", body, nil)
 		},
 	}
-	cmd.Flags().StringVar(&subject, "subject", "", "with identity jwt: the site's own id of somebody, who need not have come yet")
+	cmd.Flags().StringVar(&subject, "subject", "", "with identity jwt: the site's own id `SUB` of somebody, who need not have come yet")
 	return cmd
 }
 

@@ -19,8 +19,8 @@ func newKeysCommand() *cobra.Command {
 	var store string
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Make, list, rotate and retire the keys that sign tokens and receipts",
-		Long: "Of a file that serve takes as --keys, or, with --redis in its place, of the keys that instances without a file share\n" +
-			"through their store.\n\n" + rotation,
+		Long: "The keys are those of a file that serve takes as --keys or, with --redis in its place, those that instances without a\n" +
+			"file share through their store.\n\n" + rotation,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("unknown command %q; see waitroom keys --help", args[0]))

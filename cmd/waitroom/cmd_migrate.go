@@ -40,6 +40,6 @@ func newMigrateCommand() *cobra.Command {
 			return err
 		},
 	}
-	addServeFlags(cmd.Flags())
+	addStoreFlags(cmd.Flags(), "database", "data")
 	return cmd
 }

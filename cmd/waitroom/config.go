@@ -120,6 +120,16 @@ func addServeFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "YAML `FILE` with these same keys")
 }
 
+// addStoreFlags is addServeFlags for a command that opens stores as serve does: it takes
+// all flags of serve, so that a command line or a file of one does for the other, and its
+// help shows those that it heeds.
+func addStoreFlags(flags *pflag.FlagSet, heeded ...string) {
+	addServeFlags(flags)
+	for _, s := range settings {
+		flags.Lookup(s.name).Hidden = !slices.Contains(heeded, s.name)
+	}
+}
+
 // loadServeConfig gathers defaults, file, environment and flags, in growing
 // weight. Every fault is found, and named with where it stands; all are the
 // caller's (exit status 2). Flags named in others are a command's own.
