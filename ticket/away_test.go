@@ -72,7 +72,10 @@ func TestPromise15DatabaseAwayAndBack(t *testing.T) {
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"", "mysql://x", "sqlite:", "sqlite:x?pool_max_conns=0", "postgres://u:secret@h:port/x"} {
+	for _, address := range []string{
+		"", "mysql://x", "sqlite:", "sqlite:x?pool_max_conns=0", "postgres://u:secret@h:port/x",
+		"postgres://u:secret@h/x?default_query_exec_mode=exec",
+	} {
 		_, err := Open(t.Context(), address)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, ErrUnavailable, address)
@@ -96,6 +99,27 @@ func TestMigrateAtOnceAndAgain(t *testing.T) {
 			return fmt.Sprint(err)
 		})
 		require.Equal(t, map[string]int{"<nil>": 4}, got)
+	})
+}
+
+// What an older version wrote is there after a newer one's migration.
+func TestMigrateKeepsShares(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
+		db, err := Open(t.Context(), address)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		older, err := db.migrator()
+		require.NoError(t, err)
+		_, err = older.UpTo(t.Context(), 8)
+		require.NoError(t, err)
+		_, err = db.write.ExecContext(t.Context(), `INSERT INTO shares (event, person, n, version) VALUES ('e', 'ann', 2, 5)`)
+		require.NoError(t, err)
+		require.NoError(t, Migrate(t.Context(), db))
+		var n, version int
+		require.NoError(t, db.read.QueryRowContext(t.Context(), `SELECT n, version FROM shares WHERE event = 'e' AND person = 'ann'`).Scan(&n, &version))
+		require.Equal(t, []int{2, 5}, []int{n, version})
 	})
 }
 

@@ -119,7 +119,7 @@ func (b *blocking) items(ctx context.Context, t tx, event string, want map[strin
 		err := scan(&id)
 		there[id] = true
 		return err
-	}, `SELECT i.id FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id ORDER BY i.id {lock}`, rows); err != nil {
+	}, `SELECT i.id FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id ORDER BY i.id {lock i}`, rows); err != nil {
 		return err
 	}
 	var wrong checks

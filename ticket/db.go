@@ -90,6 +90,11 @@ func openPostgres(address string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database address: %w", err)
 	}
+	switch cfg.DefaultQueryExecMode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // guess how values are sent
+		return nil, errors.New("database address: default_query_exec_mode must be cache_statement, cache_describe or describe_exec")
+	case pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec:
+	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 3 * time.Second
 	}
@@ -113,7 +118,7 @@ func openPostgres(address string) (*DB, error) {
 			cfg.RuntimeParams[name] = value
 		}
 	}
-	pool := stdlib.OpenDB(*cfg)
+	pool := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(takePacked))
 	pool.SetMaxOpenConns(size)
 	pool.SetMaxIdleConns(size)
 	pool.SetConnMaxIdleTime(5 * time.Minute)

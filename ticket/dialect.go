@@ -19,10 +19,11 @@ import (
 
 // dialect is all that differs between the databases. Statements are written
 // once; {rows} in one stands for a table made from a list of values, {lock} and
-// {skip} for the locking clauses, {unless} for an insert that minds nobody's row (in
-// PostgreSQL the violation is the conflict, and cheaper), {fail} for a statement whose
-// failure undoes its transaction, so that SQLite need not copy each page in case it must
-// undo the statement alone, {now} for the clock.
+// {skip} for the locking clauses ({lock i} for the rows of i beside a list, which has
+// none to lock), {unless} for an insert that minds nobody's row (in PostgreSQL the
+// violation is the conflict, and cheaper), {fail} for a statement whose failure undoes
+// its transaction, so that SQLite need not copy each page in case it must undo the
+// statement alone, {now} for the clock.
 type dialect struct {
 	name  string
 	words map[string]string
@@ -66,6 +67,8 @@ var postgres = &dialect{
 		"{hot}":    "WITH (fillfactor = 70)",
 		"{now}":    "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 		"{lock}":   "FOR UPDATE",
+		"{lock i}": "FOR UPDATE OF i",
+		"{lock s}": "FOR UPDATE OF s",
 		"{skip}":   "FOR UPDATE SKIP LOCKED",
 		"{unless}": "",
 		"{fail}":   "",
@@ -82,6 +85,8 @@ var sqlite3 = &dialect{
 		"{hot}":    "WITHOUT ROWID",
 		"{now}":    "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
 		"{lock}":   "", // a writing transaction is alone from its start
+		"{lock i}": "",
+		"{lock s}": "",
 		"{skip}":   "",
 		"{unless}": "ON CONFLICT DO NOTHING",
 		"{fail}":   "OR FAIL",
@@ -109,28 +114,23 @@ func (d *dialect) spell(statement string, l *list, args []any) (string, []any, e
 	return statement, args, nil
 }
 
-// unnest is PostgreSQL's way: one array a column.
+// unnest is PostgreSQL's way: one array a column, side by side in a list of results. As
+// a table expression of all of them the rows would be written down first.
 func unnest(l *list, first int) (string, []any, error) {
 	var b strings.Builder
-	b.WriteString("unnest(")
+	b.WriteString("(SELECT ")
+	args := make([]any, len(l.cols))
 	for i, c := range l.cols {
-		if i > 0 {
-			b.WriteString(", ")
+		p, kind, err := pack(c)
+		if err != nil {
+			return "", nil, fmt.Errorf("column %s: %w", l.names[i], err)
 		}
-		b.WriteString("$" + strconv.Itoa(first+i))
-		switch c.(type) {
-		case []string:
-			b.WriteString("::text[]")
-		case []int64:
-			b.WriteString("::bigint[]")
-		case [][]byte:
-			b.WriteString("::bytea[]")
-		default:
-			return "", nil, fmt.Errorf("column %s has type %T", l.names[i], c)
-		}
+		args[i] = p
+		b.WriteString(", "[:2*min(i, 1)])
+		fmt.Fprintf(&b, "unnest($%d::%s[]) AS %s", first+i, kind, l.names[i])
 	}
-	b.WriteString(") AS r(" + strings.Join(l.names, ", ") + ")")
-	return b.String(), l.cols, nil
+	b.WriteString(") AS r")
+	return b.String(), args, nil
 }
 
 // eachJSON is SQLite's way: one JSON array of rows.

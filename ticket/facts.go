@@ -85,9 +85,10 @@ func (h *hall) rows(n int) *list { return table("event", slices.Repeat([]string{
 // facts reads what the group's judgement needs. Seats that the hall knows as
 // free are not asked for: the guard of the update finds out.
 func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manner) (*facts, error) {
+	n := len(asks)
 	f := &facts{
 		used: map[string]bool{}, shares: map[string]int64{},
-		seats: map[string]seatRow{}, stock: map[string]stockRow{}, vouched: map[string]bool{},
+		seats: make(map[string]seatRow, n), stock: map[string]stockRow{}, vouched: make(map[string]bool, n),
 		bookings: map[string][]string{}, versions: map[string]int64{},
 	}
 	if how.bold {
@@ -101,7 +102,6 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 			return nil, err
 		}
 	}
-	n := len(asks)
 	jtis, persons, keys, at := make([]string, n), make([]string, n), make([][]byte, n), make([]int64, n)
 	for i, a := range asks {
 		jtis[i], persons[i], keys[i], at[i] = a.JTI, a.Person, a.key, int64(i)
@@ -249,13 +249,13 @@ func (s *Store) lock(ctx context.Context, t tx, h *hall, asks []*ask, f *facts) 
 		persons[i] = a.Person
 	}
 	err := t.query(ctx, none, `SELECT s.person FROM {rows} JOIN shares s ON s.event = r.event AND s.person = r.person
-		ORDER BY s.person {lock}`, h.rows(len(persons)).column("person", persons))
+		ORDER BY s.person {lock s}`, h.rows(len(persons)).column("person", persons))
 	if err != nil {
 		return err
 	}
 	ids := wantedItems(h, asks)
 	return t.query(ctx, none, `SELECT i.id FROM {rows} JOIN items i ON i.event = r.event AND i.id = r.id
-		ORDER BY i.id {lock}`, h.rows(len(ids)).column("id", ids))
+		ORDER BY i.id {lock i}`, h.rows(len(ids)).column("id", ids))
 }
 
 // lockSeats locks the seats that are named, and some that may be picked.
@@ -263,7 +263,7 @@ func (s *Store) lockSeats(ctx context.Context, t tx, h *hall, asks []*ask, f *fa
 	if ids := wanted(asks); len(ids) > 0 {
 		// Only free ones: a seat of somebody else's is not ours to hold up.
 		err := t.query(ctx, none, `SELECT s.id FROM {rows} JOIN seats s ON s.event = r.event AND s.id = r.id
-			WHERE s.status = 'free' ORDER BY s.id {lock}`, h.rows(len(ids)).column("id", ids))
+			WHERE s.status = 'free' ORDER BY s.id {lock s}`, h.rows(len(ids)).column("id", ids))
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -19,6 +20,7 @@ type gather[Q any] struct {
 
 	mu      sync.Mutex // guards below
 	running int
+	last    int // calls in the last group
 	queue   []*waiter[Q]
 }
 
@@ -88,7 +90,9 @@ func (g *gather[Q]) appoint() {
 // lead runs one group and passes the lane on.
 func (g *gather[Q]) lead(ctx context.Context) {
 	g.mu.Lock()
+	g.settle()
 	n := min(g.most, len(g.queue))
+	g.last = n
 	group := g.queue[:n:n]
 	g.queue = append([]*waiter[Q](nil), g.queue[n:]...)
 	for _, w := range group {
@@ -111,6 +115,18 @@ func (g *gather[Q]) lead(ctx context.Context) {
 		calls[i] = w.call
 	}
 	g.run(context.WithoutCancel(ctx), calls)
+}
+
+// settle lets those come who are on their way, where the last group was one: who was
+// answered asks again at once, and the first of hundreds would commit alone. Nobody is
+// waited for, only the processor is given to who can run. The caller holds mu.
+func (g *gather[Q]) settle() {
+	for was := 0; g.last > 1 && len(g.queue) > was && len(g.queue) < g.most; {
+		was = len(g.queue)
+		g.mu.Unlock()
+		runtime.Gosched()
+		g.mu.Lock()
+	}
 }
 
 // leave takes a waiter out of the queue, unless it leads or its group runs.
