@@ -48,7 +48,7 @@ func (v *visitor) ask(t *testing.T, method, path string) map[string]any {
 // visit joins, and asks until it is let in; false if that does not come.
 func (v *visitor) visit(t *testing.T) bool {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -83,7 +83,7 @@ func TestInstancesComeAndGoUnderLoad(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--redis", redistest.Start(t, redistest.Config{}).URL(), "--limits", "off"}
 	a, b := startInstance(t, flags...), startInstance(t, flags...)
-	a.create("roll", facts{"rate_per_s": 30})
+	a.create("roll", facts{"rate_per_s": 30, "state": "paused"}) // until there is a crowd, however slowly it comes
 	var at [3]atomic.Pointer[instance]
 	for i, s := range []*instance{a, b, a} {
 		at[i].Store(s)
@@ -96,7 +96,8 @@ func TestInstancesComeAndGoUnderLoad(t *testing.T) {
 		wg.Go(func() { in[i] = people[i].visit(t) })
 	}
 	metrics := func(s *instance) float64 { return s.metrics("roll")["waiting"].(float64) }
-	until(t, 20*time.Second, "a crowd", func() bool { return metrics(b) > 150 })
+	until(t, 60*time.Second, "a crowd", func() bool { return metrics(b) > 150 })
+	b.patch("roll", facts{"state": "open"})
 	c := startInstance(t, flags...)
 	at[0].Store(c)
 	at[2].Store(b)
@@ -118,7 +119,7 @@ func TestInstancesComeAndGoUnderLoad(t *testing.T) {
 			passes[pass] = true
 		}
 	}
-	until(t, 10*time.Second, "the line is empty", func() bool { return metrics(c) == 0 })
+	until(t, 30*time.Second, "the line is empty", func() bool { return metrics(c) == 0 })
 	inside := int(c.metrics("roll")["inside"].(float64))
 	require.GreaterOrEqual(t, inside, len(people))
 	require.LessOrEqual(t, inside, len(people)+ghosts, "one turn each")
