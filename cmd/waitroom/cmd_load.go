@@ -15,6 +15,7 @@ import (
 func newLoadCommand() *cobra.Command {
 	var c load.Config
 	var jsonFile, profile string
+	var lanes map[string]string
 	cmd := &cobra.Command{
 		Use:   "load --target URL[,URL...] --event ID",
 		Short: "Bring a crowd of virtual fans to running services, and check every promise that can be seen",
@@ -48,6 +49,10 @@ kinds ask a provider whether there is a person, and nobody here can answer that.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Crowd.Profile = load.Profile(profile)
+			var err error
+			if c.Crowd.Lanes, err = weights("lanes", lanes); err != nil {
+				return usage(err)
+			}
 			r, err := load.Run(cmd.Context(), c, cmd.ErrOrStderr())
 			if err != nil {
 				if _, wrong := errors.AsType[*load.UsageError](err); wrong {
@@ -67,6 +72,7 @@ kinds ask a provider whether there is a person, and nobody here can answer that.
 	f.Float64Var(&c.Crowd.Buy, "buy", 0.5, "share of the admitted who buy, 0 to 1")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE` as JSON, with all histograms")
 	f.StringVar(&profile, "profile", string(load.Steady), "shape of the arrivals: burst, steady or flash")
+	f.StringToStringVar(&lanes, "lanes", nil, "`NAME=WEIGHT,...` of the people of each lane, of an event where they choose one (default: evenly)")
 	f.Uint64Var(&c.Crowd.Seed, "seed", 1, "decides everything that is left to chance")
 	f.IntVar(&c.Workers, "workers", 0, "processes that share the crowd (0: as few as can hold it)")
 	f.IntVar(&c.Connections, "connections", 200, "HTTP connections of one worker at most")

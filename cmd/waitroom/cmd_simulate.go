@@ -99,11 +99,9 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	mix := make(map[string]float64)
-	for name, weight := range s.mix {
-		if mix[name], err = strconv.ParseFloat(weight, 64); err != nil {
-			return usage(fmt.Errorf("--mix: %q is no weight", weight))
-		}
+	mix, err := weights("mix", s.mix)
+	if err != nil {
+		return usage(err)
 	}
 	reports := make([]*simulate.Report, len(planned))
 	for i, p := range planned {
@@ -115,6 +113,19 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		}
 	}
 	return s.write(cmd.OutOrStdout(), reports)
+}
+
+// weights are what a flag says of each name.
+func weights(flag string, said map[string]string) (map[string]float64, error) {
+	all := make(map[string]float64)
+	for name, weight := range said {
+		n, err := strconv.ParseFloat(weight, 64)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %q is no weight", flag, weight)
+		}
+		all[name] = n
+	}
+	return all, nil
 }
 
 // times are those of the people, where they are known: from a file, or as they came to a

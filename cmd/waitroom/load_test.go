@@ -42,16 +42,17 @@ func TestCrowdWithHabits(t *testing.T) {
 	flags := append(realServers.flags(t), "--limits", "on", "--proxies", "127.0.0.0/8")
 	instances := []*instance{startInstance(t, flags...), startInstance(t, flags...)}
 	status, body := instances[0].ops(http.MethodPost, "", map[string]any{
-		"id": "rush", "rate_per_s": 40, "limits": map[string]any{"address": "20/1m"},
+		"id": "rush", "rate_per_s": 40, "lanes": []map[string]any{{"name": "members", "rate_per_s": 30}, {"name": "public"}}, "limits": map[string]any{"address": "20/1m"},
 		"tickets": map[string]any{"kind": "seats", "sections": []map[string]any{{"id": "A", "rows": 20, "seats_per_row": 20}}},
 	})
 	require.Equal(t, http.StatusCreated, status, body)
 	file := filepath.Join(t.TempDir(), "report.json")
 	r, printed, err := crowd(t, file, instances, "--event", "rush", "--users", "250", "--ramp", "2s", "--hold", "200ms",
 		"--profile", "burst", "--away", "0.1", "--leave", "0.1", "--refresh", "0.2", "--tabs", "0.2", "--poll", "0.2",
-		"--deaf", "0.02", "--bots", "0.02", "--forwarded", "--sample", "0.3")
+		"--deaf", "0.02", "--bots", "0.02", "--forwarded", "--sample", "0.3", "--lanes", "members=2,public=1")
 	require.NoError(t, err, printed)
 	require.Equal(t, true, r["ok"], printed)
+	require.Equal(t, map[string]any{"members": 2.0, "public": 1.0}, r["setup"].(map[string]any)["lanes"])
 	counts, bots := r["counts"].(map[string]any), r["bots"].(map[string]any)
 	for _, name := range []string{"bought", "left_line", "reloads", "tabs", "deaf", "polls", "reconnects"} {
 		require.Positive(t, counts[name], "%s\n%s", name, printed)

@@ -47,6 +47,9 @@ type Crowd struct {
 	// Forwarded has everybody come from an address of their own, named in
 	// X-Forwarded-For: for limits by address, of a service that believes this machine.
 	Forwarded bool `json:"forwarded"`
+	// Lanes are the weights of the event's lanes, of an event whose people choose one; none
+	// come to a lane that is not named. Default: evenly over all.
+	Lanes map[string]float64 `json:"lanes,omitempty"`
 	// Profile is the shape of the arrivals. Default steady.
 	Profile Profile `json:"profile"`
 	// Seed decides everything that is left to chance.
@@ -167,6 +170,16 @@ func (c Config) validate(files int) error {
 	}
 	if h.Poll+h.Deaf+h.Bots > 1 {
 		bad("--poll, --deaf and --bots: want no more than 1 together, since nobody is two of them")
+	}
+	sum := 0.0
+	for name, weight := range c.Crowd.Lanes {
+		if !(weight >= 0 && weight <= 1e9) {
+			bad("--lanes %s=%v: want 0 to 1e9", name, weight)
+		}
+		sum += weight
+	}
+	if len(c.Crowd.Lanes) > 0 && sum == 0 {
+		bad("--lanes: want a weight above 0 for somebody")
 	}
 	if c.Checks.Patience < 0 {
 		bad("--patience: want no negative duration")

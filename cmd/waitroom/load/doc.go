@@ -10,6 +10,8 @@
 //   - crowd: the people of one run, each a user with a number, a moment of arrival
 //     and habits (buys or not, chooses seats or takes what comes, and what Habits
 //     lists), all decided by the seed.
+//   - lane: the line within the event that a user chooses, where it has some to choose
+//     from; order and cap are judged in each by itself, and the cap over all as well.
 //   - deed: what a user does of its own will while it waits: lose the network, load
 //     the page again, open a second tab, give the place up.
 //   - bot: a number of the crowd that is no person, and is in no figure of people.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ type limits struct {
 	sessionTTL time.Duration
 	opensAt    int64 // unix seconds; 0: no set time
 	rates      []rateSeen
+	lanes      map[string][]rateSeen // of each lane
 }
 
 // rateSeen is the event's rate at a moment of its own clock.
@@ -35,7 +37,14 @@ const (
 
 // judge makes the checks that need the whole crowd.
 func judge(t *tally, facts []fact, l limits) {
-	judgeOrder(t, facts, l)
+	lanes := byLane(facts)
+	for _, name := range slices.Sorted(maps.Keys(lanes)) {
+		judgeOrder(t, lanes[name], l)
+		if own := l; name != "" && len(l.lanes[name]) > 0 {
+			own.rates = l.lanes[name]
+			judgeCap(t, lanes[name], own)
+		}
+	}
 	judgeCap(t, facts, l)
 	judgeInside(t, facts, l)
 	judgeGrants(t, facts)
@@ -46,7 +55,7 @@ func judge(t *tally, facts []fact, l limits) {
 }
 
 // judgeOrder: if A's join was answered before B's was sent, A is not admitted after
-// B while A stays. Admissions are compared by the token's iat, the service's own
+// B while A stays, within a lane. Admissions are compared by the token's iat, the service's own
 // second; for an A that still waits, its last sign of waiting against B's token in
 // hand, both by our clock.
 func judgeOrder(t *tally, facts []fact, l limits) {

@@ -48,7 +48,11 @@ func TestJudgeOrder(t *testing.T) {
 		v := judged(t, promiseOrder, c.facts, limits{fifo: true})
 		require.Equal(t, c.broken, v.Broken, "%s: %v", c.name, v.Examples)
 	}
-	v := judged(t, promiseOrder, []fact{a, b}, limits{})
+	v := judged(t, promiseOrder, []fact{with(a, func(f *fact) { f.Lane = "eu" }), with(b, func(f *fact) { f.Lane = "us" })}, limits{fifo: true})
+	require.Zero(t, v.Broken, "another lane may be faster")
+	v = judged(t, promiseOrder, []fact{with(a, func(f *fact) { f.Lane = "eu" }), with(b, func(f *fact) { f.Lane = "eu" }), still}, limits{fifo: true})
+	require.Equal(t, int64(1), v.Broken, "within a lane")
+	v = judged(t, promiseOrder, []fact{a, b}, limits{})
 	require.Zero(t, v.Checked)
 	require.NotEmpty(t, v.Notes, "an order that is not fifo is not judged, and it says so")
 }
@@ -253,4 +257,50 @@ func TestJudgeWindows(t *testing.T) {
 	v := judged(t, promiseCap, rough, l)
 	require.Zero(t, v.Broken)
 	require.NotEmpty(t, v.Notes)
+}
+
+// The cap is that of each lane, and that of the event over all.
+func TestJudgeCapOfLanes(t *testing.T) {
+	t.Parallel()
+	in := func(lane string, n int) (facts []fact) {
+		for _, f := range admittedIn(100, n) {
+			f.Lane = lane
+			facts = append(facts, f)
+		}
+		return facts
+	}
+	l := limits{rates: []rateSeen{{at: 100, rate: 20}}, lanes: map[string][]rateSeen{"eu": {{at: 100, rate: 10}}, "us": {{at: 100, rate: 20}}}}
+	for _, c := range []struct {
+		eu, us int
+		broken int64
+	}{{11, 11, 0}, {12, 5, 1}, {11, 12, 1}, {0, 23, 2}} {
+		v := judged(t, promiseCap, append(in("eu", c.eu), in("us", c.us)...), l)
+		require.Equal(t, c.broken, v.Broken, "%+v: %v", c, v.Examples)
+	}
+}
+
+// Everybody of a crowd has the same lane each time, by the weights; one that nobody is to
+// come to has nobody, and only lanes that people may choose can be named.
+func TestTheCrowdIsDividedOverLanes(t *testing.T) {
+	t.Parallel()
+	c := Crowd{Seed: 7, Lanes: map[string]float64{"eu": 3, "us": 1, "moon": 0}}
+	n := map[string]int{}
+	for i := range 4000 {
+		require.Equal(t, c.lane(i), c.lane(i))
+		n[c.lane(i)]++
+	}
+	require.Equal(t, 4000, n["eu"]+n["us"])
+	require.InDelta(t, 3000, n["eu"], 150)
+	require.Empty(t, Crowd{}.lane(3))
+	var e event
+	require.NoError(t, decode([]byte(`{"id":"e","lanes":[{"name":"eu"},{"name":"us"}]}`), &e))
+	even, err := e.lanesOf(nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"eu": 1, "us": 1}, even)
+	_, err = e.lanesOf(c.Lanes)
+	require.ErrorContains(t, err, `no lane "moon"`)
+	e.Groups = make([]struct{}, 1)
+	even, err = e.lanesOf(nil)
+	require.NoError(t, err)
+	require.Empty(t, even, "its groups say who stands where")
 }

@@ -71,6 +71,7 @@ func number(b []byte) (n int64, digits int) {
 type place struct {
 	EntryID    string    `json:"entry_id"`
 	State      string    `json:"state"`
+	Lane       string    `json:"lane"`
 	Position   *int64    `json:"position"`
 	PlaceToken string    `json:"place_token"`
 	EntryToken string    `json:"entry_token"`

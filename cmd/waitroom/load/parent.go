@@ -48,9 +48,14 @@ func Run(ctx context.Context, c Config, live io.Writer) (*Report, error) {
 	}
 	l, _ := w.known()
 	c.Checks.PerUser = l.perUser
+	lanes, err := w.lanes()
+	if err != nil {
+		return nil, &UsageError{err: err}
+	}
+	c.Crowd.Lanes = lanes
 	p := &parent{config: c, live: &sharedWriter{w: live}, watcher: w, start: time.Now().Add(startDelay), hist: newHistograms(), tally: newTally()}
 	p.progress = make([]Counts, c.Workers)
-	err := p.run(ctx)
+	err = p.run(ctx)
 	return p.report(ctx, err)
 }
 

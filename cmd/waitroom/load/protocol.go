@@ -93,6 +93,7 @@ const (
 type fact struct {
 	User     int    `json:"u"`
 	Entry    string `json:"e,omitempty"`
+	Lane     string `json:"ln,omitempty"`
 	Sent     int64  `json:"s,omitempty"`  // the join's first try was sent
 	Answered int64  `json:"a,omitempty"`  // the join's answer was read
 	Admitted int64  `json:"ad,omitempty"` // the entry token was in hand

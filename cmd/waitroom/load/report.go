@@ -44,14 +44,15 @@ type Report struct {
 
 // Setup is how the crowd was brought. Durations are in seconds.
 type Setup struct {
-	Users   int     `json:"users"`
-	RampS   float64 `json:"ramp_s"`
-	HoldS   float64 `json:"hold_s"`
-	Buy     float64 `json:"buy"`
-	Profile Profile `json:"profile"`
-	Habits  Habits  `json:"habits"`
-	Seed    uint64  `json:"seed"`
-	Workers int     `json:"workers"`
+	Users   int                `json:"users"`
+	RampS   float64            `json:"ramp_s"`
+	HoldS   float64            `json:"hold_s"`
+	Buy     float64            `json:"buy"`
+	Profile Profile            `json:"profile"`
+	Habits  Habits             `json:"habits"`
+	Seed    uint64             `json:"seed"`
+	Lanes   map[string]float64 `json:"lanes,omitempty"`
+	Workers int                `json:"workers"`
 	// MaxErrors is the share of calls that may fail by the server's fault.
 	MaxErrors float64 `json:"max_errors"`
 	// BytesPerUser is the workers' peak memory over the users, all of the tool in it.
@@ -94,7 +95,7 @@ func (p *parent) report(ctx context.Context, runErr error) (*Report, error) {
 		Bots: p.sum.Bots, Notes: p.sum.Notes,
 		Setup: Setup{
 			Users: p.config.Crowd.Users, RampS: p.config.Crowd.Ramp.Seconds(), HoldS: p.config.Crowd.Hold.Seconds(),
-			Buy: p.config.Crowd.Buy, Profile: p.config.Crowd.Profile, Habits: p.config.Crowd.Habits, Seed: p.config.Crowd.Seed,
+			Buy: p.config.Crowd.Buy, Profile: p.config.Crowd.Profile, Habits: p.config.Crowd.Habits, Seed: p.config.Crowd.Seed, Lanes: p.config.Crowd.Lanes,
 			Workers: p.config.Workers, MaxErrors: p.config.Checks.MaxErrors,
 			BytesPerUser:  p.sum.PeakRSS / int64(p.config.Crowd.Users),
 			ClockOffsetMS: float64(offset.Microseconds()) / 1000,

@@ -88,14 +88,15 @@ func (u *user) path(rest string) string {
 // join takes a place. Its latency runs from the scheduled arrival.
 func (u *user) join(ctx context.Context) bool {
 	u.fact.Sent = u.clock.now()
-	a, worked, err := u.challenged(ctx, call{method: http.MethodPost, path: u.path("/entries"), key: u.newKey("join")})
+	a, worked, err := u.challenged(ctx, call{method: http.MethodPost, path: u.path("/entries"), key: u.newKey("join"), body: laneBody(u.spec.Config.Crowd.lane(u.fact.User))})
 	if err != nil {
 		return false
 	}
 	var p place
 	switch a.status {
 	case http.StatusCreated, http.StatusOK:
-		if err := decode(a.body, &p); err != nil || p.EntryID == "" || p.PlaceToken == "" {
+		wants := u.spec.Config.Crowd.lane(u.fact.User)
+		if err := decode(a.body, &p); err != nil || p.EntryID == "" || p.PlaceToken == "" || wants != "" && p.Lane != wants {
 			return u.broken("join", a)
 		}
 	case http.StatusForbidden:
@@ -112,7 +113,7 @@ func (u *user) join(ctx context.Context) bool {
 	u.fact.Answered = u.clock.now()
 	u.hist.record(mJoin, time.Duration(u.fact.Answered)*time.Microsecond-u.due-worked)
 	u.live.joined.Add(1)
-	u.fact.Entry, u.place = p.EntryID, p.PlaceToken
+	u.fact.Entry, u.fact.Lane, u.place = p.EntryID, p.Lane, p.PlaceToken
 	if p.waits() {
 		u.fact.Waiting = u.fact.Answered
 	}

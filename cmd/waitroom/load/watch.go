@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -11,12 +12,18 @@ import (
 
 // event is what the public call says of the event.
 type event struct {
+	ID       string     `json:"id"`
 	Order    string     `json:"order"`
 	State    string     `json:"state"`
 	OpensAt  *time.Time `json:"opens_at"`
 	Now      time.Time  `json:"now"`
 	RatePerS float64    `json:"rate_per_s"`
 	Passes   bool       `json:"pass_through"` // rate_per_s binds nobody
+	Groups   []struct{} `json:"groups"`
+	Lanes    []struct {
+		Name     string  `json:"name"`
+		RatePerS float64 `json:"rate_per_s"`
+	} `json:"lanes"`
 }
 
 // watcher looks at the event each second while the run lasts: its rate, which an
@@ -27,6 +34,7 @@ type watcher struct {
 
 	mu     sync.Mutex
 	limits limits        // guarded by mu
+	event  event         // guarded by mu: as it was last seen
 	offset time.Duration // guarded by mu: the service's clock less ours
 	seen   bool          // guarded by mu: offset has a value
 }
@@ -34,7 +42,7 @@ type watcher struct {
 func newWatcher(c Config) *watcher {
 	return &watcher{
 		client: newClient(c, &dialer{}, 2), config: c,
-		limits: limits{fifo: true, burst: c.Checks.Burst, maxActive: c.Checks.MaxActive, perUser: c.Checks.PerUser},
+		limits: limits{fifo: true, burst: c.Checks.Burst, maxActive: c.Checks.MaxActive, perUser: c.Checks.PerUser, lanes: map[string][]rateSeen{}},
 	}
 }
 
@@ -89,6 +97,13 @@ func (w *watcher) look(ctx context.Context, target int) error {
 		rate = passing
 	}
 	w.limits.rates = append(w.limits.rates, rateSeen{at: e.Now.Unix(), rate: rate})
+	for _, l := range e.Lanes {
+		if e.Passes {
+			l.RatePerS = passing
+		}
+		w.limits.lanes[l.Name] = append(w.limits.lanes[l.Name], rateSeen{at: e.Now.Unix(), rate: l.RatePerS})
+	}
+	w.event = e
 	// now was written before it was read, so it is never ahead of the service's clock:
 	// the largest difference is the closest.
 	if d := e.Now.Sub(got); !w.seen || d > w.offset {
@@ -135,7 +150,16 @@ func (w *watcher) askLimits(ctx context.Context) error {
 func (w *watcher) known() (limits, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.limits, w.offset
+	l := w.limits
+	l.lanes = maps.Clone(l.lanes) // grown meanwhile
+	return l, w.offset
+}
+
+// lanes are the weights of the lanes that the crowd comes to.
+func (w *watcher) lanes() (map[string]float64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.event.lanesOf(w.config.Crowd.Lanes)
 }
 
 // checkSold looks whether every seat that was paid for shows as sold; the map may be
