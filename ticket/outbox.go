@@ -121,31 +121,19 @@ func (s *Store) Unpark(ctx context.Context, event string, limit int) (int, error
 // SweepOutbox deletes up to limit rows that were published longer ago than that,
 // and gives their number.
 func (s *Store) SweepOutbox(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
-	return s.bulk(ctx, "sweep outbox", `WITH due AS MATERIALIZED
-			(SELECT id FROM outbox WHERE state = 1 AND published_ms <= $1 ORDER BY published_ms LIMIT $2 {skip})
-		DELETE FROM outbox WHERE id IN (SELECT id FROM due)`, olderThan, limit)
-}
-
-// sweepAnswers deletes up to limit answers that are older than their retention.
-func (s *Store) sweepAnswers(ctx context.Context, limit int) (int, error) {
-	return s.bulk(ctx, "sweep answers", `WITH due AS MATERIALIZED
-			(SELECT key FROM answers WHERE created_ms <= $1 ORDER BY created_ms LIMIT $2 {skip})
-		DELETE FROM answers WHERE key IN (SELECT key FROM due)`, s.cfg.Retention, limit)
-}
-
-// bulk runs a bounded statement about what is older than an age.
-func (s *Store) bulk(ctx context.Context, what, statement string, age time.Duration, limit int) (int, error) {
 	var n int64
 	err := s.again(ctx, func(ctx context.Context, t tx) error {
 		now, err := s.now(ctx, t)
 		if err != nil {
 			return err
 		}
-		n, err = t.exec(ctx, statement, nil, now-age.Milliseconds(), limit)
+		n, err = t.exec(ctx, `WITH due AS MATERIALIZED
+				(SELECT id FROM outbox WHERE state = 1 AND published_ms <= $1 ORDER BY published_ms LIMIT $2 {skip})
+			DELETE FROM outbox WHERE id IN (SELECT id FROM due)`, nil, now-olderThan.Milliseconds(), limit)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
+		return 0, fmt.Errorf("sweep outbox: %w", err)
 	}
 	return int(n), nil
 }

@@ -14,9 +14,6 @@ const (
 	// recheck is how often catalogues and whole maps are read again, as a safety net
 	// below the news.
 	recheck = 10 * time.Second
-	// sweepAnswersEvery is how often old answers are looked for.
-	sweepAnswersEvery = time.Minute
-	answersBatch      = 1000
 )
 
 // Run ends holds, follows the changes of other nodes and forgets old answers,
@@ -26,16 +23,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.loop(ctx, "follow changes", s.cfg.Poll, s.news.wake, s.catchUp) })
 	g.Go(func() error { return s.loop(ctx, "end holds", s.cfg.Sweep, nil, s.sweep) })
 	g.Go(func() error { return s.loop(ctx, "check maps", recheck, nil, s.recheck) })
-	g.Go(func() error {
-		return s.loop(ctx, "forget answers", sweepAnswersEvery, nil, func(ctx context.Context) error {
-			for {
-				n, err := s.sweepAnswers(ctx, answersBatch)
-				if err != nil || n < answersBatch {
-					return err
-				}
-			}
-		})
-	})
+	g.Go(func() error { return s.loop(ctx, "forget answers", forgetEvery, nil, newForgetter(s).share) })
 	return g.Wait()
 }
 
