@@ -23,6 +23,7 @@ import (
 // definite answer, as a page does: with the cookie of the last answer.
 type asker struct {
 	cookie string
+	login  string // the site's JWT, where the event knows its people
 	status int // 201, 200 or 409
 	told   int // times that it was 201
 	tries  int
@@ -49,6 +50,9 @@ func (a *asker) ask(ctx context.Context, client *http.Client, url string) (bool,
 	}
 	if a.cookie != "" {
 		req.Header.Set("Cookie", a.cookie)
+	}
+	if a.login != "" {
+		req.Header.Set("Authorization", "Bearer "+a.login)
 	}
 	a.tries++
 	res, err := client.Do(req)
@@ -80,16 +84,25 @@ func (a *asker) ask(ctx context.Context, client *http.Client, url string) (bool,
 // `soon` of them have a token, meanwhile is called once.
 func crowdAsks(t *testing.T, n int, event string, soon int64, meanwhile func(), at ...*instance) []*asker {
 	t.Helper()
+	people := make([]*asker, n)
+	for i := range people {
+		people[i] = &asker{}
+	}
+	askTogether(t, people, event, soon, meanwhile, at...)
+	return people
+}
+
+func askTogether(t *testing.T, people []*asker, event string, soon int64, meanwhile func(), at ...*instance) {
+	t.Helper()
+	n := len(people)
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n}}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	people := make([]*asker, n)
 	var issued atomic.Int64
 	reached := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range people {
-		people[i] = &asker{}
 		wg.Go(func() {
 			for {
 				url := at[(i+people[i].tries)%len(at)].url + "/v1/events/" + event + "/tokens"
@@ -121,7 +134,6 @@ func crowdAsks(t *testing.T, n int, event string, soon int64, meanwhile func(), 
 		}
 	}
 	wg.Wait()
-	return people
 }
 
 // judged checks that exactly n have a token: none over, none twice, ranks all
@@ -151,7 +163,7 @@ func judged(t *testing.T, people []*asker, n int) (holders []*asker) {
 func sameAgain(t *testing.T, holders []*asker, event string, s *instance) {
 	t.Helper()
 	for _, p := range holders {
-		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/tokens", nil, map[string]string{"Cookie": p.cookie})
+		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/"+event+"/tokens", nil, map[string]string{"Cookie": p.cookie, "Authorization": "Bearer " + p.login})
 		require.Equal(t, http.StatusOK, status, body)
 		require.Equal(t, "ALREADY_ISSUED", body["result"])
 		require.EqualValues(t, p.answer.Rank, body["rank"])

@@ -429,24 +429,17 @@ func TestPresetTokenDrop(t *testing.T) {
 func TestPresetWristband(t *testing.T) {
 	t.Parallel()
 	s := startInstance(t, "--preset", "wristband", "--identity-secret", identitySecret)
-	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	s.patch("wristband", facts{"identity": "jwt", "groups": []facts{
-		{"name": "graduate", "claim": facts{"status": "graduate"}}, {"name": "freshman", "claim": facts{"status": "freshman"}, "opens_at": later},
-	}})
-	until(t, 10*time.Second, "the windows by status", func() bool {
-		status, _, body := call(t, http.MethodPost, s.url+"/v1/events/wristband/tokens", nil, student(t, "frida", jwt.MapClaims{"status": "freshman"}))
-		return status == http.StatusForbidden && body["code"] == "not_eligible" && body["opens_at"] != nil
-	})
-	status, _, first := call(t, http.MethodPost, s.url+"/v1/events/wristband/tokens", nil, student(t, "gregor", jwt.MapClaims{"status": "graduate"}))
-	require.Equal(t, []any{http.StatusCreated, 1.0}, []any{status, first["rank"]}, first)
-	s.patch("wristband", facts{"identity": "anonymous", "groups": []facts{}})
-	until(t, 10*time.Second, "a crowd without logins", func() bool {
-		status, _, _ := call(t, http.MethodGet, s.url+"/v1/events/wristband/entries/me", nil, bearerOf("none"))
-		_, _, public := call(t, http.MethodGet, s.url+"/v1/events/wristband", nil, nil)
-		return status != http.StatusOK && public["groups"] == nil
-	})
-	people := crowdAsks(t, 1300, "wristband", 0, nil, s)
-	holders := judged(t, people, 899)
+	status, _, none := call(t, http.MethodPost, s.url+"/v1/events/wristband/tokens", nil, nil)
+	require.Equal(t, []any{http.StatusUnauthorized, "token_required"}, []any{status, none["code"]})
+	status, _, early := call(t, http.MethodPost, s.url+"/v1/events/wristband/tokens", nil, student(t, "frida", jwt.MapClaims{"status": "freshman"}))
+	require.Equal(t, []any{http.StatusForbidden, "not_eligible", "window_early"}, []any{status, early["code"], early["reason"]})
+	require.Equal(t, s.public("wristband")["groups"].([]any)[1].(map[string]any)["opens_at"], early["opens_at"])
+	people := make([]*asker, 1300)
+	for i := range people {
+		people[i] = &asker{login: strings.TrimPrefix(student(t, fmt.Sprint("student-", i), jwt.MapClaims{"status": "graduate"})["Authorization"], "Bearer ")}
+	}
+	askTogether(t, people, "wristband", 0, nil, s)
+	holders := judged(t, people, 900)
 	for _, p := range people {
 		if p.status == http.StatusConflict {
 			require.Equal(t, "sold_out", p.answer.Code, "nothing comes back")

@@ -286,8 +286,9 @@ func TestTheCrowdIsDividedOverLanes(t *testing.T) {
 	c := Crowd{Seed: 7, Lanes: map[string]float64{"eu": 3, "us": 1, "moon": 0}}
 	n := map[string]int{}
 	for i := range 4000 {
-		require.Equal(t, c.lane(i), c.lane(i))
-		n[c.lane(i)]++
+		lane := c.lane(i)
+		require.Equal(t, lane, c.lane(i))
+		n[lane]++
 	}
 	require.Equal(t, 4000, n["eu"]+n["us"])
 	require.InDelta(t, 3000, n["eu"], 150)
