@@ -121,6 +121,7 @@ func (l *Line) askParty(ctx context.Context, req PartyRequest, what, id string, 
 			return Party{}, false, err
 		}
 		l.saw(req.Event, place.Seq)
+		place.Created = what == "make" && string(place.Entry) == id
 		return Party{Place: place, Code: l.partyCode(req.Event, place.Entry)}, r.rest[1] == "1", nil
 	case outcomeLeft:
 		if what == "leave" {

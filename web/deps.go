@@ -32,6 +32,7 @@ type Line interface {
 	Issue(ctx context.Context, req waitroom.IssueRequest) (waitroom.Issued, error)
 	Enqueue(ctx context.Context, req waitroom.EnqueueRequest) (waitroom.Numbering, error)
 	Numbering(ctx context.Context, req waitroom.JoinRequest) (waitroom.Numbering, error)
+	Parties
 }
 
 // Operations are what operators do with events.

@@ -56,6 +56,7 @@ var refusals = []refusal{
 	{waitroom.ErrBlocked, http.StatusForbidden, "blocked", "this entry has been blocked", 0},
 	{waitroom.ErrNotOpen, http.StatusForbidden, "not_open", "the event is not open yet", 30 * time.Second},
 	{waitroom.ErrClosed, http.StatusForbidden, "closed", "the event is closed", 0},
+	{waitroom.ErrLobbyOver, http.StatusForbidden, "closed", "the lobby has closed, and with it all parties", 0},
 	{waitroom.ErrNotEligible, http.StatusForbidden, "not_eligible", "it is not your window", 0},
 	{ErrChallengeRequired, http.StatusForbidden, "challenge_required", "a challenge must be solved first", 0},
 	{challenge.ErrFailed, http.StatusForbidden, "challenge_failed", "the challenge was not solved", 0},
@@ -78,12 +79,15 @@ var refusals = []refusal{
 	{ticket.ErrInProgress, http.StatusConflict, "idempotency_in_progress", "the first call with this key still runs", time.Second},
 	{ticket.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key was used with another body", 0},
 	{waitroom.ErrFull, http.StatusConflict, "full", "as many are inside as may be", 5 * time.Second},
+	{waitroom.ErrPartyFull, http.StatusConflict, "full", "the party has as many members as it may", 0},
+	{waitroom.ErrInParty, http.StatusConflict, "exists", "you are in another party; leave that first", 0},
 	{operators.ErrExists, http.StatusConflict, "exists", "an operator of this name exists already", 0},
 	{waitroom.ErrExists, http.StatusConflict, "exists", "an event with this id exists already", 0},
 
 	{waitroom.ErrNoEvent, http.StatusNotFound, "not_found", "no such event", 0},
 	{operators.ErrNone, http.StatusNotFound, "not_found", "no such operator", 0},
 	{waitroom.ErrNoGroup, http.StatusNotFound, "not_found", "no such group with codes", 0},
+	{waitroom.ErrNoParty, http.StatusNotFound, "not_found", "no such party", 0},
 	{waitroom.ErrNotDrawn, http.StatusNotFound, "not_found", "nothing was drawn here, or not yet", 0},
 	{waitroom.ErrNoEntry, http.StatusNotFound, "not_found", "no such entry", 0},
 	{ticket.ErrNoSeat, http.StatusNotFound, "not_found", "no such seat", 0},
@@ -133,7 +137,7 @@ type problem struct {
 	// RetryAfterMS is absent where trying again is of no use.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 	// Reason tells a program why somebody is not eligible: window_early, window_past,
-	// no_group, code_unknown or code_used.
+	// no_group, code_unknown, code_used or party_turn.
 	Reason string `json:"reason,omitempty"`
 	// OpensAt is when the person's window opens, where it is to come.
 	OpensAt *stamp `json:"opens_at,omitempty"`
@@ -145,7 +149,7 @@ type problem struct {
 
 var notEligible = map[string]string{
 	waitroom.EarlyWindow: "window_early", waitroom.PastWindow: "window_past", waitroom.NoGroup: "no_group",
-	waitroom.UnknownCode: "code_unknown", waitroom.UsedCode: "code_used",
+	waitroom.UnknownCode: "code_unknown", waitroom.UsedCode: "code_used", waitroom.PartyTurn: "party_turn",
 }
 
 // problemOf finds the answer to an error, however it is wrapped.

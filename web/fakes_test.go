@@ -34,6 +34,7 @@ const (
 	testOperator  = "operator-token"
 	testSite      = "site-key"
 	goodReceipt   = "receipt-of-ann"
+	partyReceipt  = "receipt-of-ann-in-a-party"
 	foreignPlace  = "receipt-of-elsewhere"
 	goodToken     = "token-of-ann"
 	expiredToken  = "token-of-ann-expired"
@@ -56,6 +57,7 @@ type fakeLine struct {
 	number   int64
 	use      func(jti, id string) error
 	issue    func(waitroom.IssueRequest) (waitroom.Issued, error)
+	party    func(waitroom.PartyRequest) (waitroom.Party, error)
 	down     error // what ping answers
 }
 
@@ -493,4 +495,44 @@ func problemIn(tb testing.TB, w *httptest.ResponseRecorder) problem {
 	dec.DisallowUnknownFields()
 	require.NoError(tb, dec.Decode(&p))
 	return p
+}
+
+// annsParty is a party of ann and another, for which ann buys.
+func annsParty(event waitroom.EventID) waitroom.Party {
+	p := annsPlace(event)
+	p.Entry, p.Receipt, p.Party = "theirs", partyReceipt, &waitroom.Membership{Members: 2, Buys: true}
+	return waitroom.Party{Place: p, Code: "ABCDE-FGHJK"}
+}
+
+func (l *fakeLine) partyCall(r waitroom.PartyRequest) (waitroom.Party, error) {
+	if l.party != nil {
+		return l.party(r)
+	}
+	if r.Receipt == "" {
+		return waitroom.Party{}, waitroom.ErrTokenRequired
+	}
+	return annsParty(r.Event), nil
+}
+
+func (l *fakeLine) MakeParty(_ context.Context, r waitroom.PartyRequest) (waitroom.Party, error) {
+	p, err := l.partyCall(r)
+	p.Place.Created = err == nil
+	return p, err
+}
+
+func (l *fakeLine) JoinParty(_ context.Context, r waitroom.PartyRequest) (waitroom.Party, error) {
+	return l.partyCall(r)
+}
+
+func (l *fakeLine) Party(_ context.Context, r waitroom.PartyRequest) (waitroom.Party, error) {
+	return l.partyCall(r)
+}
+
+func (l *fakeLine) LeaveParty(_ context.Context, r waitroom.PartyRequest) error {
+	_, err := l.partyCall(r)
+	return err
+}
+
+func (l *fakeLine) BuyForParty(_ context.Context, r waitroom.PartyRequest) (waitroom.Party, error) {
+	return l.partyCall(r)
 }

@@ -33,6 +33,7 @@ type eventBody struct {
 	LobbyOpensAt *stamp      `json:"lobby_opens_at,omitempty"`
 	OpensAt      *stamp      `json:"opens_at,omitempty"`
 	ClosesAt     *stamp      `json:"closes_at,omitempty"`
+	Party        *partySize  `json:"party,omitempty"`
 	Groups       []groupBody `json:"groups,omitempty"`
 	Lanes        []laneBody  `json:"lanes,omitempty"`
 	Waiting      int64       `json:"waiting"`
@@ -65,7 +66,7 @@ func (s *Server) event(c echo.Context) error {
 	body, err := json.Marshal(eventBody{
 		ID: ev.ID, Name: ev.Name, Mode: ev.Mode, Order: ev.Order, State: ev.State, Reason: reason, Since: since,
 		LobbyOpensAt: stampOf(ev.LobbyOpensAt), OpensAt: stampOf(ev.OpensAt), ClosesAt: stampOf(ev.ClosesAt),
-		Groups: groupsOf(ev.Settings), Lanes: lanesOf(ev), Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
+		Party: partySizeOf(ev.Settings), Groups: groupsOf(ev.Settings), Lanes: lanesOf(ev), Waiting: ev.Waiting, RatePerS: ev.RatePerS, PassThrough: ev.PassThrough, SeatsLeft: s.seatsLeft(c.Request().Context(), ev), Message: ev.Message, Draw: ev.Draw, Log: head,
 	})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
@@ -153,6 +154,8 @@ type placeBody struct {
 	AdmittedAt  *stamp         `json:"admitted_at,omitempty"`
 	ExpiresAt   *stamp         `json:"expires_at,omitempty"`
 	RedirectURL string         `json:"redirect_url,omitempty"`
+	// Party is there for the members of a party, of which only the buyer has an entry token.
+	Party *partyBody `json:"party,omitempty"`
 }
 
 // join takes a place, or finds the one that the caller has.

@@ -43,7 +43,7 @@ func (s *Server) mayGuess(c echo.Context, id waitroom.EventID, code string) erro
 // guessed counts a wrong code; every other error is left alone.
 func (s *Server) guessed(c echo.Context, ev waitroom.Event, err error) error {
 	wrong, ok := errors.AsType[*waitroom.NotEligibleError](err)
-	if !ok || wrong.Why != waitroom.UnknownCode || s.deps.Limiter == nil {
+	if ok && wrong.Why != waitroom.UnknownCode || !ok && !errors.Is(err, waitroom.ErrNoParty) || s.deps.Limiter == nil {
 		return err
 	}
 	r := c.Request()

@@ -110,6 +110,7 @@ func (s *Server) placeBody(c echo.Context, p waitroom.Place, before int64) (plac
 func (s *Server) placeBodyIn(c echo.Context, ev *waitroom.Event, p waitroom.Place, before int64) (body placeBody, wait time.Duration, err error) {
 	body = placeBody{EntryID: p.Entry, State: p.State, PlaceToken: p.Receipt}
 	if ev.ID != "" {
+		body.Party = partyBodyOf(p.Party, ev)
 		body.Waiting, body.Lane = new(ev.WaitingWith(p.Seq)), ev.LaneOf(p.Seq)
 	}
 	wait = polledRarely
@@ -118,8 +119,10 @@ func (s *Server) placeBodyIn(c echo.Context, ev *waitroom.Event, p waitroom.Plac
 		s.setCause(&body, ev)
 		wait = withinGrace(c.Request(), ev, s.setPosition(c.Request().Context(), &body, p, before))
 	case waitroom.EntryAdmitted, waitroom.EntryEntered:
-		if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
-			return body, 0, fmt.Errorf("mint entry token: %w", err)
+		if p.Party == nil || p.Party.Buys { // another member's is the token
+			if body.EntryToken, err = s.deps.Passes.Mint(p.Grant); err != nil {
+				return body, 0, fmt.Errorf("mint entry token: %w", err)
+			}
 		}
 		ends := p.Grant.ClaimBy
 		if p.State == waitroom.EntryEntered {

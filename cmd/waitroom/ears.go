@@ -43,6 +43,9 @@ func (e *ears) Ended(id waitroom.EventID, ends []waitroom.End) { e.hub.Ended(id,
 // Numbered hands on.
 func (e *ears) Numbered(id waitroom.EventID, results []waitroom.Result) { e.hub.Numbered(id, results) }
 
+// Parties hands on.
+func (e *ears) Parties(id waitroom.EventID, who []waitroom.EntryID) { e.hub.Parties(id, who) }
+
 // Forgotten hands on.
 func (e *ears) Forgotten(id waitroom.EventID) { e.hub.Forgotten(id) }
 

@@ -71,7 +71,7 @@ func (s *shard) ask(p *person) {
 	}
 	select {
 	case s.h.questions <- q:
-		p.asking = true
+		p.asking, p.again = true, false
 		pause := s.h.ticks(askAgain)
 		p.asked = now + pause + rand.Int64N(pause+1)
 	default:
@@ -84,6 +84,9 @@ func (s *shard) answered(p *person, a answer) {
 	p.asking = false
 	if p.tabs == nil {
 		return
+	}
+	if p.again { // this may be of before
+		s.askAnew(p)
 	}
 	switch {
 	case a.left:
@@ -104,6 +107,9 @@ func (s *shard) answered(p *person, a answer) {
 }
 
 func (s *shard) placed(p *person, place waitroom.Place) {
+	if s.elsewhere(p, place) {
+		return
+	}
 	if place.Seq < p.seq {
 		return // asked before p joined anew
 	}
@@ -125,10 +131,15 @@ func (s *shard) placed(p *person, place waitroom.Place) {
 			}
 		}
 	case waitroom.EntryAdmitted, waitroom.EntryEntered:
+		if place.Party != nil && !place.Party.Buys {
+			p.state, p.turn = place.State, nil
+			break
+		}
 		s.grant(p, place.Grant)
 	case waitroom.EntryCompleted, waitroom.EntryExpired, waitroom.EntryLeft, waitroom.EntryBlocked:
 		s.over(p, place.State)
 	}
+	s.partyIs(p, place)
 }
 
 // endAll closes every tab of p.

@@ -11,7 +11,7 @@ import (
 
 // owed are the messages a client is to get, made only when they are written: so a
 // newer one replaces an older one that was not sent yet, and nothing is stored.
-type owed uint8
+type owed uint16
 
 const (
 	owesPosition owed = 1 << iota
@@ -22,6 +22,7 @@ const (
 	owesBye
 	owesClose
 	owesSeats
+	owesParty
 )
 
 // client is one socket. One shard owns it at a time and is the only one that
@@ -63,11 +64,13 @@ type client struct {
 	done    bool // cut
 }
 
-// person is an entry with sockets on this node, or one whose last socket closed
-// only a moment ago. It belongs to one shard, chosen by the entry's id.
+// person is somebody with sockets on this node, or one whose last socket closed
+// only a moment ago. They belong to one shard, chosen by the id of the entry whose place
+// they have: their own, or that of their party, so that its members are together.
 type person struct {
 	room    *room
 	entry   waitroom.EntryID
+	party   *membership // nil: alone
 	receipt string
 	subject string // of the last turn, where the site has a name of its own for the person
 	seq     waitroom.Seq
@@ -77,6 +80,7 @@ type person struct {
 	tabs    *client
 	asked   int64 // tick before which the line is not asked again
 	asking  bool
+	again   bool  // something changed while the line was asked
 	leaving bool  // gives the place up, as soon as the line takes it
 	mobile  bool  // the last socket that opened was a phone's
 	gone    int64 // tick at which the last socket closed

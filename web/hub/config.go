@@ -154,8 +154,11 @@ func (c Config) Validate() error {
 
 // Line is what the hub asks of the line about one person.
 type Line interface {
-	// ReadReceipt checks a receipt without asking the store.
+	// ReadReceipt checks a receipt without asking the store: whose it is, and the place's
+	// sequence.
 	ReadReceipt(event waitroom.EventID, token string) (waitroom.EntryID, waitroom.Seq, error)
+	// PartyOf is the party that a receipt is of, as its entry's id; empty without one.
+	PartyOf(event waitroom.EventID, token string) waitroom.EntryID
 	// Place asks the store where the receipt's holder stands.
 	Place(ctx context.Context, event waitroom.EventID, receipt string) (waitroom.Place, error)
 	// Leave gives the place, or the turn, up.

@@ -60,6 +60,9 @@
 //  13. Who asks with the version of their map is told what changed since, gathered, one
 //     message each SeatsEvery whatever is sold, from memory alone; who is too far behind
 //     is told once to read the map, and has no queue.
+//  14. The members of a party hear of each change in it, wherever it was made, and of its
+//     turn; the entry token is told to the buyer's sockets alone. Who joins one with an
+//     open socket goes on with it, as a member. The party is away when its last member is.
 //
 // # Bounds
 //

@@ -54,6 +54,7 @@ var (
 	_ waitroom.ForgottenListener = (*Hub)(nil)
 	_ waitroom.EndedListener     = (*Hub)(nil)
 	_ waitroom.NumberedListener  = (*Hub)(nil)
+	_ waitroom.PartyListener     = (*Hub)(nil)
 )
 
 // New returns a hub that serves once Run runs. It returns every fault of cfg.
@@ -342,6 +343,19 @@ func (h *Hub) Numbered(event waitroom.EventID, results []waitroom.Result) {
 		if len(part) > 0 {
 			h.shards[i].notify(news{kind: newsNumbered, room: r, numbers: part})
 		}
+	}
+}
+
+// Parties implements waitroom.PartyListener: everybody of whom something changed asks
+// how it is now. It does not block. Who misses it finds out with the next news, or at the
+// next hello.
+func (h *Hub) Parties(event waitroom.EventID, who []waitroom.EntryID) {
+	r := h.rooms.get(event)
+	if r == nil {
+		return
+	}
+	for _, s := range h.shards {
+		s.notify(news{kind: newsParties, room: r, parties: who})
 	}
 }
 

@@ -73,7 +73,21 @@ func (s *stage) ReadReceipt(_ waitroom.EventID, token string) (waitroom.EntryID,
 		return "", 0, fmt.Errorf("receipt: %w", waitroom.ErrTokenInvalid)
 	}
 	seq, err := strconv.Atoi(parts[2])
-	return waitroom.EntryID(parts[1]), waitroom.Seq(seq), err
+	who := parts[1]
+	if _, member, both := strings.Cut(who, "/"); both {
+		who = member
+	}
+	return waitroom.EntryID(who), waitroom.Seq(seq), err
+}
+
+// PartyOf takes "party/person" for the entry of a member.
+func (s *stage) PartyOf(ev waitroom.EventID, token string) waitroom.EntryID {
+	if parts := strings.Split(token, "."); len(parts) == 3 {
+		if party, _, both := strings.Cut(parts[1], "/"); both {
+			return waitroom.EntryID(party)
+		}
+	}
+	return ""
 }
 
 func (s *stage) Place(_ context.Context, ev waitroom.EventID, token string) (waitroom.Place, error) {
@@ -258,6 +272,9 @@ type said struct {
 	ReservationID string  `json:"reservation_id"`
 	Status        string  `json:"status"`
 	RetryAfterMS  int64   `json:"retry_after_ms"`
+	Members       int     `json:"members"`
+	Size          int     `json:"size"`
+	YouBuy        bool    `json:"you_buy"`
 }
 
 // fan is a client on a real WebSocket.

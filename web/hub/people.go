@@ -51,7 +51,7 @@ func (s *shard) hello(c *client, id identity) {
 		s.flush(c)
 		return
 	}
-	owner := s.h.shardOf(id.entry)
+	owner := s.h.shardOf(id.place())
 	if owner == s {
 		s.attach(c, id)
 		return
@@ -75,11 +75,11 @@ func (s *shard) attach(c *client, id identity) {
 		return
 	}
 	ps := s.people(c.room)
-	p := ps.byEntry[id.entry]
+	p := ps.find(id)
 	if p == nil {
 		p = &person{room: c.room, entry: id.entry, receipt: id.receipt}
 		p.moved(id.seq)
-		ps.byEntry[id.entry] = p
+		ps.put(p, id.party)
 	}
 	if id.seq > p.seq {
 		p.receipt = id.receipt
@@ -88,9 +88,16 @@ func (s *shard) attach(c *client, id identity) {
 	if c.person != p {
 		s.detach(c)
 		if p.tabs == nil {
-			s.h.presence.note(c.room.id, p.entry, here)
+			s.h.presence.note(c.room.id, p.place(), here)
 		}
 		p.add(c)
+	}
+	if c.room.event.Load().Party.Size > 0 { // who is in a party, and with whom, only the line knows
+		if p.party != nil && p.party.members > 0 {
+			c.owes |= owesParty
+		} else {
+			s.askAnew(p)
+		}
 	}
 	switch p.state {
 	case waitroom.EntryWaiting, waitroom.EntryLobby:
@@ -126,7 +133,9 @@ func (s *shard) detach(c *client) {
 	if p.mobile {
 		state = awayMobile
 	}
-	s.h.presence.note(p.room.id, p.entry, state)
+	if !s.people(p.room).represented(p) {
+		s.h.presence.note(p.room.id, p.place(), state)
+	}
 	p.gone = s.wheel.at
 	s.waning = append(s.waning, p)
 	// Nobody remembers more people than sockets are allowed.
@@ -151,14 +160,13 @@ func (s *shard) wane() {
 
 func (s *shard) forget(p *person) {
 	ps := s.rooms[p.room]
-	if p.tabs != nil || ps == nil || ps.byEntry[p.entry] != p {
+	if p.tabs != nil || ps == nil || !ps.drop(p) {
 		return
 	}
-	delete(ps.byEntry, p.entry)
 	if ps.bySubject[p.subject] == p {
 		delete(ps.bySubject, p.subject)
 	}
-	if len(ps.byEntry) == 0 {
+	if len(ps.byEntry) == 0 && len(ps.byParty) == 0 {
 		delete(s.rooms, p.room)
 	}
 }
@@ -170,6 +178,9 @@ func (s *shard) admitted(r *room, grants []waitroom.Grant) {
 		return
 	}
 	for _, g := range grants {
+		for _, p := range ps.byParty[g.Entry] { // the line knows which of them buys
+			s.askAnew(p)
+		}
 		p := ps.byEntry[g.Entry]
 		if p == nil || g.Seq < p.seq || (p.turn != nil && p.turn.jti == g.JTI) {
 			continue // not here, of an earlier place, or told already
@@ -223,6 +234,11 @@ func (s *shard) ended(r *room, ends []waitroom.End) {
 		return
 	}
 	for _, e := range ends {
+		for _, p := range ps.byParty[e.Entry] {
+			if p.turn == nil || p.turn.jti == e.JTI {
+				s.over(p, e.State)
+			}
+		}
 		if p := ps.byEntry[e.Entry]; p != nil && p.turn != nil && p.turn.jti == e.JTI {
 			s.over(p, e.State)
 		}
@@ -236,6 +252,11 @@ func (s *shard) departed(r *room, gone []waitroom.Departure) {
 		return
 	}
 	for _, d := range gone {
+		for _, p := range ps.byParty[d.Entry] {
+			if d.Seq >= p.seq {
+				s.over(p, d.State)
+			}
+		}
 		if p := ps.byEntry[d.Entry]; p != nil && d.Seq >= p.seq {
 			s.over(p, d.State)
 		}
@@ -270,6 +291,9 @@ func (s *shard) outcome(r *room, o ticket.Outcome) {
 	p := ps.bySubject[o.Person]
 	if p == nil {
 		p = ps.byEntry[waitroom.EntryID(o.Person)]
+	}
+	if p == nil {
+		p = ps.buyer(waitroom.EntryID(o.Person))
 	}
 	if p == nil {
 		return
@@ -330,6 +354,11 @@ func (s *shard) recount(r *room) {
 		for _, p := range ps.byEntry {
 			if p.tabs != nil {
 				s.h.presence.note(r.id, p.entry, here)
+			}
+		}
+		for party, members := range ps.byParty {
+			if slices.ContainsFunc(members, (*person).here) {
+				s.h.presence.note(r.id, party, here)
 			}
 		}
 	}

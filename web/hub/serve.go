@@ -88,7 +88,7 @@ func (h *Hub) identify(event waitroom.EventID, receipt string) (identity, error)
 		return identity{}, err
 	}
 	// The receipt may be part of a larger string, such as a whole header.
-	return identity{entry, seq, strings.Clone(receipt)}, nil
+	return identity{entry, h.deps.Line.PartyOf(event, receipt), seq, strings.Clone(receipt)}, nil
 }
 
 // originAllowed compares exactly: no prefix, no pattern, no difference of port.
@@ -157,7 +157,7 @@ func (h *Hub) adopt(c *client, conn net.Conn, ev waitroom.Event, id identity) bo
 	c.heard.Store(h.now())
 	c.home = h.shards[h.turn.Add(1)%uint64(len(h.shards))]
 	if id.entry != "" {
-		c.home = h.shardOf(id.entry)
+		c.home = h.shardOf(id.place())
 	}
 	c.owner.Store(c.home)
 

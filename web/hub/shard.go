@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -54,9 +55,13 @@ const (
 // identity is what a good receipt says.
 type identity struct {
 	entry   waitroom.EntryID
+	party   waitroom.EntryID // whose entry the place is of; empty: their own
 	seq     waitroom.Seq
 	receipt string
 }
+
+// place is the entry whose place it is.
+func (id identity) place() waitroom.EntryID { return cmp.Or(id.party, id.entry) }
 
 // news is what happened to the line, or what another shard or the hub wants done.
 type news struct {
@@ -66,6 +71,7 @@ type news struct {
 	gone    []waitroom.Departure
 	ended   []waitroom.End
 	numbers []waitroom.Result
+	parties []waitroom.EntryID // of which something changed, and of people
 	outcome ticket.Outcome
 	client  *client
 	hello   identity
@@ -81,6 +87,7 @@ const (
 	newsEnded
 	newsOutcome
 	newsNumbered
+	newsParties // members came or went, or another one buys
 	newsNotice  // the room's notice changed
 	newsSeats   // the room's map changed
 	newsMoved   // a client comes over from another shard
@@ -94,6 +101,8 @@ const (
 type people struct {
 	room    *room
 	byEntry map[waitroom.EntryID]*person
+	// byParty finds the members of a party.
+	byParty map[waitroom.EntryID][]*person
 	// bySubject finds persons whom the site knows under a name of its own.
 	bySubject map[string]*person
 	// tails is what a position message says to all alike, as of tick: to those of each
@@ -148,7 +157,7 @@ func newShard(h *Hub, index int) *shard {
 // dropped: there is no more of it than the sockets and their readers' allowance.
 func (s *shard) notify(n news) bool {
 	s.mu.Lock()
-	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsEnded || n.kind == newsOutcome || n.kind == newsNumbered)
+	full := len(s.inbox) >= newsQueue && (n.kind == newsAdmitted || n.kind == newsDeparted || n.kind == newsEnded || n.kind == newsOutcome || n.kind == newsNumbered || n.kind == newsParties)
 	if !full {
 		s.inbox = append(s.inbox, n)
 	}
@@ -247,6 +256,8 @@ func (s *shard) read() {
 			s.outcome(n.room, n.outcome)
 		case newsNumbered:
 			s.numbered(n.room, n.numbers)
+		case newsParties:
+			s.mingled(n.room, n.parties)
 		case newsNotice:
 			s.noticed(n.room)
 		case newsSeats:

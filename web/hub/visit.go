@@ -67,7 +67,13 @@ func (s *shard) owe(c *client) int64 {
 	if p.leaving {
 		s.ask(p) // the last try failed
 	}
+	if p.again {
+		s.askAnew(p) // there was no room for the question
+	}
 	if p.state != waitroom.EntryWaiting && p.state != waitroom.EntryLobby {
+		if p.overdue() {
+			s.ask(p)
+		}
 		if c.owes&(owesAdmitted|owesEnded) == 0 {
 			c.owes |= owesNotice // something to say, so that no proxy hangs up
 			if p.turn != nil && p.room.event.Load().Now.After(p.turn.ends) {
@@ -210,7 +216,7 @@ func (s *shard) gather(c *client, b []byte) []byte {
 	c.owes = 0
 	p := c.person
 	if p == nil {
-		owes &^= owesPosition | owesAdmitted | owesEnded | owesNotice | owesSeats
+		owes &^= owesPosition | owesAdmitted | owesEnded | owesNotice | owesSeats | owesParty
 	}
 	frame := func(msg []byte) {
 		b = appendFrame(b, c.sse, msg)
@@ -222,6 +228,10 @@ func (s *shard) gather(c *client, b []byte) []byte {
 	}
 	if owes&owesPosition != 0 && p.state == waitroom.EntryWaiting && p.shown > 0 {
 		s.tmp = s.position(p).append(s.tmp[:0])
+		frame(s.tmp)
+	}
+	if owes&owesParty != 0 && p.party != nil && p.party.members > 0 {
+		s.tmp = p.party.append(s.tmp[:0])
 		frame(s.tmp)
 	}
 	if owes&owesAdmitted != 0 && p.turn != nil {

@@ -5,13 +5,14 @@
 export const nothing = Object.freeze({
   event: null, // the public event, as it was last told
   missing: false, // there is no such event
-  phase: 'unknown', // unknown, none, lobby, queued, numbered, waiting, admitted, entered or ended
+  phase: 'unknown', // unknown, none, lobby, queued, numbered, waiting, admitted, entered, guest (of a friend who buys) or ended
   position: null, // the least so far
   waiting: null,
   lane: null, // the name of the line that this place is in, where the event has several
   first: null, // the position this place began with
   eta: null,
   p90: null,
+  party: null, // {members, size, buys, turn, ends}: the friends who share this place, and their turn
   turn: null, // {token, expires, redirect}
   number: null, // {seq, winner}, where people are numbered
   end: null, // {state, turn}: how the place ended, and whether its turn had come
@@ -47,7 +48,9 @@ export function reduce(s, m) {
     case 'result':
       return numbered(s, m);
     case 'position':
-      return position(s.phase === 'waiting' || s.phase === 'unknown' ? s : fresh(s), m);
+      return position(s.phase === 'waiting' || s.phase === 'unknown' ? s : { ...fresh(s), party: s.party }, m);
+    case 'party':
+      return partied(s, m);
     case 'admitted':
       return {
         ...s, phase: s.phase === 'entered' ? 'entered' : 'admitted', end: null,
@@ -72,6 +75,15 @@ export function reduce(s, m) {
 // fresh forgets the place, not the event.
 function fresh(s) {
   return { ...nothing, event: s.event, missing: s.missing, away: s.away };
+}
+
+// partied takes over how the party is. While it is the turn of one in which another buys,
+// this person is a guest.
+function partied(s, m) {
+  if (!(m.members >= 1)) return { ...s, party: null };
+  const inside = m.state === 'admitted' || m.state === 'entered' ? m.state : null;
+  const party = { members: m.members, size: m.size, buys: m.you_buy === true, turn: inside, ends: Date.parse(m.expires_at ?? '') };
+  return inside && !party.buys ? { ...s, party, phase: 'guest', turn: null, end: null } : { ...s, party };
 }
 
 function turn(m) {
@@ -108,19 +120,25 @@ function told(s, p) {
   return { ...s, event: { ...s.event, state: p.event_state, reason: p.reason, since: p.since } };
 }
 
-function place(s, p) {
+function place(before, p) {
+  const s = { ...before, party: before.party && null };
+  const now = placed(s, p);
+  return p.party ? partied(now, { ...p.party, state: p.state, expires_at: p.expires_at }) : now;
+}
+
+function placed(s, p) {
   if (p.status === 'numbered') return numbered(s, p);
   if (p.status) return s.phase === 'numbered' ? s : { ...fresh(s), phase: 'queued' };
   switch (p.state) {
     case 'lobby':
       return { ...told(s, p), phase: 'lobby', waiting: finite(p.waiting), turn: null, end: null };
     case 'waiting': {
-      const back = s.phase === 'admitted' || s.phase === 'entered' || s.phase === 'ended' ? fresh(s) : s;
+      const back = ['admitted', 'entered', 'guest', 'ended'].includes(s.phase) ? fresh(s) : s;
       return position({ ...told(back, p), phase: 'waiting', turn: null, end: null }, p);
     }
     case 'admitted':
     case 'entered':
-      return { ...s, phase: p.state, turn: turn(p), end: null };
+      return p.entry_token ? { ...s, phase: p.state, turn: turn(p), end: null } : s;
     case 'completed':
     case 'expired':
     case 'left':
@@ -132,7 +150,7 @@ function place(s, p) {
 }
 
 function ended(s, state) {
-  const had = s.turn !== null || s.phase === 'admitted' || s.phase === 'entered';
+  const had = s.turn !== null || ['admitted', 'entered', 'guest'].includes(s.phase);
   return { ...fresh(s), phase: 'ended', end: { state, turn: had || s.end?.turn === true } };
 }
 
@@ -197,6 +215,7 @@ export function panel(s, now) {
   if (s.missing) return 'missing';
   if (s.phase === 'ended') return 'end';
   if (s.phase === 'queued' || s.phase === 'numbered') return 'number';
+  if (s.phase === 'guest') return 'friend';
   if (s.phase === 'admitted' || s.phase === 'entered') return 'turn';
   if (!s.event || s.phase === 'unknown') return 'load';
   if (s.phase === 'waiting' || s.phase === 'lobby') return s.event.state === 'closed' ? 'end' : 'wait';

@@ -16,7 +16,7 @@ export function draw(view) {
   attr(document.body, 'data-mood', name === 'turn' ? 'turn' : null);
   notices(view, name);
   drawn(view, name);
-  ({ load, before, join, wait, number: numbering, turn, end, missing: () => {} })[name](view);
+  ({ load, before, join, wait, number: numbering, turn, friend: () => {}, end, missing: () => {} })[name](view);
   return name;
 }
 

@@ -11,6 +11,7 @@ import { look, nextLook } from './event.js';
 import { keepHead } from './heads.js';
 import { comeback, Pill } from './link.js';
 import { Live } from './live.js';
+import { Party } from './party.js';
 import { isDraw, nothing, opening, reduce } from './place.js';
 import { attemptKey, creditKey, device, headsKey, placeKey } from './store.js';
 import { has } from './strings.js';
@@ -32,6 +33,18 @@ const clock = new ServerClock();
 const pill = new Pill($('link'));
 const speaker = new Speaker($('say'));
 const choice = new Choice(speaker, asked.get('lane'));
+const party = new Party(api, {
+  token: () => mine.token,
+  kept: (told) => {
+    keepToken(told, false);
+    take({ type: 'party', ...told });
+    askPlace().catch(() => {}); // what else is different now
+  },
+  left: () => {
+    take({ type: 'ended', state: 'left' });
+    focusHeading(root);
+  },
+});
 const root = $('main');
 
 let state = nothing;
@@ -336,7 +349,8 @@ function lookSoon(ms) {
 function render() {
   const view = { state, now: clock.now(), clockKnown: clock.known, busy, note, leap, proof, choice, pill: pill.kind, failing: looks > 0 };
   const name = draw(view);
-  if (panels(root, name) && ['turn', 'end'].includes(name)) focusHeading(root);
+  party.draw(state, view.now);
+  if (panels(root, name) && ['turn', 'friend', 'end'].includes(name)) focusHeading(root);
   speak(view, speaker);
 }
 
@@ -424,8 +438,10 @@ function wire() {
   addEventListener('storage', (e) => {
     if (e.key !== placeKey(event) || !e.newValue) return;
     const theirs = device.get(placeKey(event));
-    if (!theirs?.token || theirs.born === mine.born) return;
+    if (!theirs?.token) return;
+    const same = theirs.born === mine.born;
     mine = theirs;
+    if (same) return; // the same visit's, perhaps with a party's token by now
     take({ type: 'Remembered', least: mine.least, first: mine.first });
     askPlace().then(() => live.start(), () => {});
   });

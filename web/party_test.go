@@ -1,0 +1,71 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
+)
+
+// The calls of a party, what they answer, and what they refuse: promises 1, 3 and 5.
+func TestPartyCalls(t *testing.T) {
+	t.Parallel()
+	const base = "/v1/events/demo/party"
+	whole := `{"members":2,"size":4,"you_buy":true,"code":"ABCDE-FGHJK","place_token":"` + partyReceipt + `"}`
+	mine := func(method, path, body string) call {
+		return call{method: method, path: path, body: body}.with("Authorization", "Bearer "+goodReceipt)
+	}
+	r := newRig(t)
+	r.view.event.Party.Size = 4
+	for _, tc := range []struct {
+		call   call
+		status int
+	}{
+		{mine("GET", base, ""), 200},
+		{mine("POST", base, ""), 201},
+		{mine("POST", base+"/members", `{"code":"abcde fghjk"}`), 200},
+		{mine("PUT", base+"/buyer", ""), 200},
+		{mine("DELETE", base+"/members/me", ""), 204},
+	} {
+		w := r.do(t, tc.call)
+		require.Equal(t, tc.status, w.Code, "%s %s: %s", tc.call.method, tc.call.path, w.Body)
+		require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		if tc.status != http.StatusNoContent {
+			require.JSONEq(t, whole, w.Body.String())
+			require.Contains(t, w.Header().Get("Set-Cookie"), placeCookie+"demo="+partyReceipt)
+		}
+		w = r.do(t, tc.call.with("Authorization", ""))
+		require.Equal(t, http.StatusUnauthorized, w.Code, "%s %s without a token", tc.call.method, tc.call.path)
+	}
+	for body, field := range map[string]string{`{}`: "code", `{"code":7}`: "code", `{"code":"x","size":9}`: "size", `{"code":"x","lane":"a"}`: "lane"} {
+		w := r.do(t, mine("POST", base+"/members", body))
+		require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+		require.Contains(t, w.Body.String(), `"field":"`+field+`"`)
+	}
+	for err, want := range map[error]string{
+		waitroom.ErrNoParty: "404 not_found", waitroom.ErrPartyFull: "409 full", waitroom.ErrInParty: "409 exists",
+		waitroom.ErrLobbyOver: "403 closed", waitroom.ErrUsed: "409 token_used", waitroom.ErrWrongMode: "409 wrong_mode",
+		&waitroom.NotEligibleError{Why: waitroom.PartyTurn}: "403 not_eligible",
+	} {
+		r.line.party = func(waitroom.PartyRequest) (waitroom.Party, error) { return waitroom.Party{}, fmt.Errorf("a party: %w", err) }
+		w := r.do(t, mine("POST", base+"/members", `{"code":"ABCDE-FGHJK"}`))
+		require.Equal(t, want, fmt.Sprintf("%d %s", w.Code, problemIn(t, w).Code))
+	}
+
+	// A member who does not buy is told of the turn, and has no token.
+	r.line.place = func() (waitroom.Place, error) {
+		p := annsPlace("demo")
+		p.State, p.Grant, p.Party = waitroom.EntryAdmitted, annsGrant("demo"), &waitroom.Membership{Members: 2}
+		p.Grant.State = waitroom.EntryAdmitted
+		return p, nil
+	}
+	w := r.do(t, asking)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NotContains(t, w.Body.String(), "entry_token")
+	require.Contains(t, w.Body.String(), `"party":{"members":2,"size":4,"you_buy":false}`)
+	require.Contains(t, w.Body.String(), `"expires_at"`)
+	require.Contains(t, r.do(t, call{method: "GET", path: "/v1/events/demo"}).Body.String(), `"party":{"size":4}`)
+}
