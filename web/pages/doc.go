@@ -58,4 +58,7 @@
 //  14. Where people may choose a line, one is chosen before joining, and the page tells
 //     of that line alone; where codes count there is a field, with what is wrong beside
 //     it; whose window comes later counts down to it.
+//  15. Where friends may share a place, the lobby's page makes a code and takes one, tells
+//     how many they are and who buys, and shows the way in to that one alone; any of them
+//     can take that over, and leave.
 package pages

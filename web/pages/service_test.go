@@ -105,6 +105,12 @@ func newService(t *testing.T) *service {
 	mux.HandleFunc("POST "+base+"/reservations/{id}/payment", s.postPayment)
 	mux.HandleFunc("POST "+base+"/tokens", s.postToken)
 	mux.HandleFunc("GET "+base+"/draw/me", s.getProof)
+	for _, what := range []string{"GET ", "POST "} {
+		mux.HandleFunc(what+base+"/party", s.party)
+	}
+	mux.HandleFunc("POST "+base+"/party/members", s.party)
+	mux.HandleFunc("PUT "+base+"/party/buyer", s.party)
+	mux.HandleFunc("DELETE "+base+"/party/members/me", s.party)
 	s.operations(mux)
 	srv := httptest.NewServer(s.record(mux))
 	s.address = srv.URL
