@@ -50,7 +50,9 @@ func TestPartyCalls(t *testing.T) {
 		waitroom.ErrLobbyOver: "403 closed", waitroom.ErrUsed: "409 token_used", waitroom.ErrWrongMode: "409 wrong_mode",
 		&waitroom.NotEligibleError{Why: waitroom.PartyTurn}: "403 not_eligible",
 	} {
-		r.line.party = func(waitroom.PartyRequest) (waitroom.Party, error) { return waitroom.Party{}, fmt.Errorf("a party: %w", err) }
+		r.line.party = func(waitroom.PartyRequest) (waitroom.Party, error) {
+			return waitroom.Party{}, fmt.Errorf("a party: %w", err)
+		}
 		w := r.do(t, mine("POST", base+"/members", `{"code":"ABCDE-FGHJK"}`))
 		require.Equal(t, want, fmt.Sprintf("%d %s", w.Code, problemIn(t, w).Code))
 	}

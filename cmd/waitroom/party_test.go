@@ -39,7 +39,7 @@ func TestFriendsShareAPlaceAndOneBuysForFour(t *testing.T) {
 	for i, f := range friends[1:] {
 		status, answer := party(f, nodes[i%2], http.MethodPost, "/members", facts{"code": made["code"]})
 		require.Equal(t, http.StatusOK, status, answer)
-		require.Equal(t, float64(i+2), answer["members"])
+		require.EqualValues(t, i+2, answer["members"])
 	}
 	for socket.next(10*time.Second, "party")["members"] != 4.0 {
 		continue
