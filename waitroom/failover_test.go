@@ -105,6 +105,9 @@ func TestPromise7AFailoverLosesNobody(t *testing.T) {
 	y.do(func() { y.joined = 0 })
 	until(t, "joins come back", joined(100))
 	t.Logf("joins came back within %v", time.Since(began))
+	for _, l := range nodes { // each hears of the new master by itself
+		until(t, "each node comes back", func() bool { return l.Ping(t.Context()) == nil })
+	}
 	stop()
 	wg.Wait()
 
