@@ -87,7 +87,7 @@ const en = {
   'number.ask.button': 'Ask for a number',
   'number.ask.hint': 'Your number survives a refresh, a second tab and a closed browser on this device.',
   'number.queued.title': 'In the queue',
-  'number.queued.text': 'In the queue, processing: your number comes in a moment. You need not press anything.',
+  'number.queued.text': 'Processing: your number comes in a moment. You need not press anything.',
   'number.yours': 'Your number',
   'number.won.title': 'You have won',
   'number.won.text': 'Yours is one of the winning numbers. The organiser knows it already.',
