@@ -169,6 +169,13 @@
 // is why a priority is a lane of its own and not a place ahead of others in one line,
 // where each arrival would push everybody back.
 //
+// The order within a lane is that of joining: order draw is refused with lanes. What is
+// published of a draw is one list of entrants, one root and one permutation; the page's
+// check, verify, the kept draw and its batches of places all rest on there being one.
+// Lanes would make each of these a set, with lists so short that they tell who came by
+// which code. Two events with a draw each do the same today, but for the rate and
+// max_active, which they cannot share.
+//
 // # Parties
 //
 // A party is one entry of the line, and so one leaf of the draw: draw, promotion, grants,

@@ -15,7 +15,7 @@
 // waitroom.Outlook). What is a model: the line, in plain words, which a test holds
 // equal to the real one; the people, who
 // come, look around, buy and leave as Crowd says; and the site, a pool of connections
-// with a queue. Nobody's network fails here: that is what `waitroom load` is for.
+// with a queue, the same for all lanes. Nobody's network fails here: that is what `waitroom load` is for.
 //
 // A million people take less than a second on one core, so that trying another rate
 // costs nothing.

@@ -24,8 +24,8 @@ import (
 type asker struct {
 	cookie string
 	login  string // the site's JWT, where the event knows its people
-	status int // 201, 200 or 409
-	told   int // times that it was 201
+	status int    // 201, 200 or 409
+	told   int    // times that it was 201
 	tries  int
 	answer struct {
 		Result, Code string
