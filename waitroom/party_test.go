@@ -259,6 +259,34 @@ func TestPromise25EverybodyAtOnce(t *testing.T) {
 	require.NoError(t, b.Verify())
 }
 
+// doc.go promise 15, for a party: the credit of its buyer lets the party in once more.
+func TestPromise15ACreditIsTheWholePartys(t *testing.T) {
+	t.Parallel()
+	l := testLine(t, redistest.Start(t, redistest.Config{}).Client(t))
+	partyLobby(t, l, nil)
+	drawers(t, 1, l, nil)
+	all := befriend(t, l, joinN(t, l, 2)...)
+	drawNow(t, l)
+	turn := promote(t, l, 1).Grants[0]
+	_, err := l.Enter(t.Context(), "e", passOf(turn))
+	require.NoError(t, err)
+	credit := l.Credit(passOf(turn))
+	require.NoError(t, l.Complete(t.Context(), "e", turn.JTI))
+	for range 2 { // the second finds the turn running
+		place, err := l.MakeGood(t.Context(), JoinRequest{Event: "e", Receipt: all[0].Place.Receipt}, credit)
+		require.NoError(t, err)
+		require.Equal(t, EntryAdmitted, place.State)
+		require.Equal(t, turn.Entry, place.Grant.Entry)
+		require.NotEmpty(t, place.Grant.JTI)
+		require.NotEqual(t, turn.JTI, place.Grant.JTI)
+		require.Equal(t, &Membership{Members: 2, Buys: true}, place.Party)
+	}
+	other, err := l.Place(t.Context(), "e", all[1].Place.Receipt)
+	require.NoError(t, err)
+	require.Equal(t, EntryAdmitted, other.State)
+	require.Empty(t, other.Grant.JTI)
+}
+
 // doc.go promise 25, over a store that fell back to an older copy: each member's token
 // brings back the party's place, and nobody has one beside it.
 func TestPromise25APartyComesBackByItsTokens(t *testing.T) {

@@ -43,6 +43,8 @@
 //	a reseller              to use one token twice                      marked as used in one script, or with the seats     TestSpentOnce
 //	a reseller              to buy twice with one token                 a unique constraint in the sale's transaction       TestPromise4TokenBuysOnce
 //	a guesser               a group's code                              wrong ones are counted, by address                  TestGuessesAreLimited
+//	friends                 two chances by one party                    one person, one entry or one party, in one script   TestPromise25NobodyHasTwoChances
+//	a guesser               a party's code                              31^10 of them, and wrong ones are counted           TestGuessesAreLimited
 //	a guesser               an operator's token                         128 random bits, attempts counted, kept as a hash   TestSignInIsLimited
 //	a neighbour             the caller's address to be another          X-Forwarded-For only from configured proxies        TestClientAddr
 //	another site            a visitor's place, by their cookie          exact origins on writes                             TestWritesFromElsewhere

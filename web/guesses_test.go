@@ -51,4 +51,14 @@ func TestGuessesAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, guess("right"), "right or wrong: nothing is to be learnt")
 	require.Equal(t, before, asked, "and the store is not asked")
 	require.Equal(t, http.StatusOK, guess(""), "whoever has none is not concerned")
+
+	r = newRig(t, func(_ *Config, d *Deps) { d.Limiter = &threeGuesses{} })
+	r.line.party = func(waitroom.PartyRequest) (waitroom.Party, error) { return waitroom.Party{}, waitroom.ErrNoParty }
+	party := call{method: "POST", path: "/v1/events/demo/party/members", body: `{"code":"ABCDE-FGHJK"}`}.with("Authorization", "Bearer "+goodReceipt)
+	for range 3 {
+		require.Equal(t, http.StatusNotFound, r.do(t, party).Code)
+	}
+	for range 2 {
+		require.Equal(t, http.StatusTooManyRequests, r.do(t, party).Code, "a party's codes are not guessed either")
+	}
 }
