@@ -30,7 +30,7 @@ type forgetter struct {
 // newForgetter begins anywhere, so that a node that is restarted often does not only see
 // the first share.
 func newForgetter(s *Store) *forgetter {
-	return &forgetter{store: s, next: rand.N(forgetShares)} //nolint:gosec // not a secret
+	return &forgetter{store: s, next: rand.N(forgetShares)}
 }
 
 // shares is how many there are: as many as let an answer become a twenty-fourth older

@@ -128,8 +128,10 @@ func unnest(l *list, first int) (string, []any, error) {
 			return "", nil, fmt.Errorf("column %s: %w", l.names[i], err)
 		}
 		args[i] = p
-		b.WriteString(", "[:2*min(i, 1)])
-		fmt.Fprintf(&b, "unnest($%d::%s[]) AS %s", first+i, kind, l.names[i])
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("unnest($" + strconv.Itoa(first+i) + "::" + kind + "[]) AS " + l.names[i])
 	}
 	b.WriteString(") AS r")
 	return b.String(), args, nil
