@@ -128,7 +128,9 @@
 //
 //	what happens                                   what was answered is lost
 //	appendfsync always, process or machine dies    none
-//	appendfsync everysec, the process dies         none: what was answered is with the kernel
+//	appendfsync everysec, the process dies         none: what was answered is with the kernel, but for
+//	                                               up to two seconds behind a disk too slow for its
+//	                                               syncs (INFO: aof_buffer_length)
 //	appendfsync everysec, the machine dies         what is not on the disk: up to a second, two on a busy disk
 //	no append-only file, the process dies          all
 //	a replica takes over that had fallen behind    all that it had not received
