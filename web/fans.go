@@ -274,6 +274,9 @@ func (s *Server) leave(c echo.Context) error {
 		if err != nil {
 			return err
 		}
+		if place.Party != nil { // whose place is all of theirs: only a part in it can be left
+			return s.leaveParty(c)
+		}
 		return s.giveUp(c, id, place.Entry)
 	}
 	token := placeToken(r, id)

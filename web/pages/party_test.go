@@ -59,6 +59,7 @@ func TestPromise15FriendsGoTogether(t *testing.T) {
 	p.Reads("party-members", "2 of 4 are here")
 	p.Reads("party-buyer", "One of your friends buys for all of you.")
 	p.Reads("party-is", "ABCDE-FGHJK")
+	p.Until("document.activeElement.id === 'party-title'") // the button that was pressed is gone
 	require.JSONEq(t, `{"code":"abcde fghjk"}`, s.seen("POST", "/party/members")[1].Body)
 	for _, look := range []struct {
 		name, scheme string
@@ -81,8 +82,21 @@ func TestPromise15FriendsGoTogether(t *testing.T) {
 		s.say(doc{"type": "party", "members": 3, "size": 4, "you_buy": false, "state": "admitted", "expires_at": s.place["expires_at"]})
 	})
 	p.Panel("friend")
+	p.Until("document.activeElement.textContent === 'It’s your party’s turn'")
 	p.Click("friend-buy")
 	p.Panel("turn")
+	p.Until("document.activeElement.textContent === 'It’s your turn'")
 	require.Len(t, s.seen("PUT", "/party/buyer"), 1)
+
+	// Whoever leaves is asked first, and the others keep the place.
+	p.Click("party-leave")
+	p.Until("document.getElementById('leave-dialog').open")
+	require.Contains(t, p.Text("leave-text"), "Your friends keep the place")
+	require.Empty(t, s.seen("DELETE", "/party/members/me"))
+	p.Run("document.querySelector('#leave-dialog [value=yes]').click()")
+	p.Panel("end")
+	p.Reads("end-title", "You left the party")
+	p.Until("document.activeElement.id === 'end-title'")
+	require.Len(t, s.seen("DELETE", "/party/members/me"), 1)
 	p.NoFaults()
 }

@@ -107,6 +107,21 @@ export default {
     same(of(event, waiting(4), turn, { type: 'ended', state: 'expired' }), 'end');
     same(of(event, { type: 'Place', place: { state: 'lobby' } }), 'wait');
   },
+  'the turn of a party goes on while a call of it is answered': () => {
+    const told = { type: 'party', members: 3, size: 4, you_buy: false };
+    const guest = play(event, waiting(4), { ...told, state: 'admitted', expires_at: turn.expires_at });
+    same([guest.phase, guest.party.ends], ['guest', Date.parse(turn.expires_at)]);
+    const buys = reduce(guest, { ...told, you_buy: true });
+    same([buys.party.buys, buys.party.turn, buys.party.ends], [true, 'admitted', guest.party.ends]);
+  },
+  'whoever leaves friends or an undrawn lobby is not told that the place is lost': () => {
+    const lobby = { ...open, state: 'lobby', order: 'draw', draw: {} };
+    const left = (e, members) => ending(play(
+      { type: 'Event', event: e }, { type: 'Place', place: { state: 'lobby' } }, { type: 'party', members, size: 4 }, { type: 'ended', state: 'left' },
+    )).key;
+    same([left(lobby, 2), left(lobby, 1), left(lobby, 0)], ['parted', 'undrawn', 'undrawn']);
+    same([left({ ...lobby, draw: { closed_at: 'now' } }, 0), left(open, 0)], ['left', 'left']);
+  },
   'each end says what happened and whether to join again': () => {
     const of = (state, ...m) => ending(play({ type: 'Event', event: { ...open, ...state } }, ...m));
     const end = (state) => ({ type: 'ended', state });

@@ -48,7 +48,7 @@ export function panels(root, name) {
 // focusHeading moves the focus to a panel's heading, so that who uses keyboard or
 // screen reader is where the news is.
 export function focusHeading(root) {
-  const heading = root.querySelector('[data-panel]:not([hidden]) h2');
+  const heading = root.querySelector(':scope > [data-panel]:not([hidden]) h2');
   if (!heading) return;
   heading.tabIndex = -1;
   heading.focus({ preventScroll: true });

@@ -7,6 +7,11 @@ import { $, attr, show, text } from './dom.js';
 import { countdown } from './format.js';
 import { has, t } from './strings.js';
 
+// patient ends the tries of whoever has made too many: that is better said than waited for.
+function patient(_, err) {
+  if (err.code === 'rate_limited') throw err;
+}
+
 export class Party {
   // api is the event's address; token() the place token; kept(answer) takes a party's
   // answer, whose place token counts from then on; left() is told of the end.
@@ -22,7 +27,6 @@ export class Party {
     $('party-make').addEventListener('click', () => this.ask('POST', ''));
     $('party-buy').addEventListener('click', () => this.ask('PUT', '/buyer'));
     $('friend-buy').addEventListener('click', () => this.ask('PUT', '/buyer'));
-    $('party-leave').addEventListener('click', () => this.ask('DELETE', '/members/me'));
     $('party-ask').addEventListener('submit', (e) => {
       e.preventDefault();
       const code = $('party-code').value.trim();
@@ -37,8 +41,10 @@ export class Party {
     if (this.busy) return;
     this.busy = true;
     this.say('');
+    this.draw(this.state, this.now);
+    const pressed = document.activeElement;
     try {
-      const answer = await insist((attempt) => call(method, this.api + path, { token: this.token(), attempt, body }), { tries: 4 });
+      const answer = await insist((attempt) => call(method, this.api + path, { token: this.token(), attempt, body }), { tries: 4, waiting: patient });
       if (method === 'DELETE') {
         this.code = '';
         this.left();
@@ -53,6 +59,12 @@ export class Party {
     }
     this.busy = false;
     this.draw(this.state, this.now);
+    if (pressed?.closest('#party [hidden]')) $('party-title').focus({ preventScroll: true });
+  }
+
+  // leave gives up the part in the party; the others keep its place.
+  leave() {
+    return this.ask('DELETE', '/members/me');
   }
 
   // seek finds out the code of a party of an earlier visit.

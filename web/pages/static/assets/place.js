@@ -15,7 +15,7 @@ export const nothing = Object.freeze({
   party: null, // {members, size, buys, turn, ends}: the friends who share this place, and their turn
   turn: null, // {token, expires, redirect}
   number: null, // {seq, winner}, where people are numbered
-  end: null, // {state, turn}: how the place ended, and whether its turn had come
+  end: null, // {state, turn, friends}: how the place ended, whether its turn had come, and whether friends keep it
   away: false, // the service says that its store does not answer
 });
 
@@ -78,11 +78,13 @@ function fresh(s) {
 }
 
 // partied takes over how the party is. While it is the turn of one in which another buys,
-// this person is a guest.
+// this person is a guest; the answer of a call says nothing of that turn, which goes on.
 function partied(s, m) {
   if (!(m.members >= 1)) return { ...s, party: null };
   const inside = m.state === 'admitted' || m.state === 'entered' ? m.state : null;
-  const party = { members: m.members, size: m.size, buys: m.you_buy === true, turn: inside, ends: Date.parse(m.expires_at ?? '') };
+  const goes = s.phase === 'guest' && m.state === undefined ? s.party : null;
+  const turn = { turn: goes?.turn ?? inside, ends: goes?.ends ?? Date.parse(m.expires_at ?? '') };
+  const party = { members: m.members, size: m.size, buys: m.you_buy === true, ...turn };
   return inside && !party.buys ? { ...s, party, phase: 'guest', turn: null, end: null } : { ...s, party };
 }
 
@@ -151,7 +153,7 @@ function placed(s, p) {
 
 function ended(s, state) {
   const had = s.turn !== null || ['admitted', 'entered', 'guest'].includes(s.phase);
-  return { ...fresh(s), phase: 'ended', end: { state, turn: had || s.end?.turn === true } };
+  return { ...fresh(s), phase: 'ended', end: { state, turn: had || s.end?.turn === true, friends: s.party?.members > 1 || s.end?.friends === true } };
 }
 
 // ahead is how many people stand before, or null while that is not known.
@@ -173,6 +175,9 @@ export const soldOut = (s) => s.event?.seats_left === 0;
 
 // isDraw tells whether the places of those who come early are drawn.
 export const isDraw = (s) => s.event?.order === 'draw';
+
+// undrawn tells whether everybody who comes is still in the draw.
+export const undrawn = (s) => isDraw(s) && s.event.state === 'lobby' && !s.event.draw?.closed_at;
 
 // mayCheck tells whether this place may have been drawn, and all of the draw is out.
 export const mayCheck = (s) => isDraw(s) && Boolean(s.event.draw?.seed) && ['waiting', 'admitted', 'entered'].includes(s.phase);
@@ -229,6 +234,8 @@ export function ending(s) {
   if (s.end?.state === 'blocked') return { key: 'blocked', again: false };
   if (state === 'closed') return { key: soldOut(s) ? 'soldout' : 'closed', again: false };
   if (s.end === null) return { key: state === 'draining' ? 'drained' : 'closed', again: false };
-  const key = s.end.state === 'expired' && s.end.turn ? 'turn' : s.end.state;
+  let key = s.end.state === 'expired' && s.end.turn ? 'turn' : s.end.state;
+  if (key === 'left' && s.end.friends) key = 'parted';
+  else if (key === 'left' && undrawn(s)) key = 'undrawn';
   return { key, again: state !== 'draining' };
 }

@@ -50,7 +50,7 @@ const en = {
   'join.button': 'Join the line',
   'join.busy': 'Taking your place…',
   'join.hint': 'Your place survives a refresh, a second tab and a closed browser on this device.',
-  'join.limited': 'That were too many tries in a short time. Trying again in {n} s; you need not press anything.',
+  'join.limited': 'Those were too many tries in a short time. Trying again in {n} s; you need not press anything.',
   'join.retry': 'So many are joining that it takes a moment. Trying again in {n} s; you need not press anything.',
 
   // Choosing a line, a code, and whose window it is.
@@ -117,7 +117,7 @@ const en = {
   'party.join.not_found': 'No party has this code. Please look at it once more.',
   'party.join.invalid': 'A code has 10 letters and digits, and none of them is 0, O, 1, I or L.',
   'party.join.full': 'This party is full already.',
-  'party.join.rate_limited': 'That were too many tries. Please wait a moment.',
+  'party.join.rate_limited': 'Those were too many tries. Please wait a moment.',
   'party.no.closed': 'The draw has begun: parties stay as they are now.',
   'party.no.exists': 'You are in another party. Leave that one first.',
   'party.no.token_used': 'Your friend has gone in already.',
@@ -188,8 +188,10 @@ const en = {
   // Leaving.
   'leave.title': 'Give up your place?',
   'leave.text': 'Your place goes to the next person. If you join again, you start at the end.',
+  'leave.undrawn': 'You are out of the draw then. Until it begins you can join again, with the same chance.',
+  'leave.party': 'Your friends keep the place, without you. If you join again, it is for a place of your own.',
   'leave.yes': 'Yes, leave',
-  'leave.no': 'Stay in line',
+  'leave.no': 'Stay',
   'leave.failed': 'That did not reach us. Your place is still yours; please try again.',
 
   // The turn.
@@ -209,6 +211,10 @@ const en = {
   // The end of a way.
   'end.left.title': 'You left the line',
   'end.left.text': 'Your place went to the next person. You can join again at the end of the line.',
+  'end.parted.title': 'You left the party',
+  'end.parted.text': 'Your friends keep the place. You can join again, for a place of your own.',
+  'end.undrawn.title': 'You left the draw',
+  'end.undrawn.text': 'Until the draw begins you can join again, with the same chance.',
   'end.expired.title': 'Your place has ended',
   'end.expired.text': 'You were away from this page for longer than a place is kept. You can join again at the end of the line.',
   'end.turn.title': 'Your turn has ended',
@@ -350,7 +356,7 @@ const en = {
   'no.window_past': 'The time in which you could join is over.',
   'no.no_group': 'This event is for people whom it does not count you among. If you think that is a mistake, write to the organiser.',
   'no.forbidden': 'That is not allowed from here. Please open this page at its usual address.',
-  'no.rate_limited': 'That were too many tries in a short time. Please wait a moment, then go on.',
+  'no.rate_limited': 'Those were too many tries in a short time. Please wait a moment, then go on.',
   'check.title': 'A short check',
   'check.text': 'Your browser works something out, which keeps programs from taking your place. There is nothing for you to do.',
   'no.challenge_required': 'We first need to know that you are a person. Please go back to the waiting page.',

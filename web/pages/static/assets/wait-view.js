@@ -2,7 +2,7 @@
 
 import { $, attr, show, text } from './dom.js';
 import { countdown, estimate, moment, number, parts, rate, recent, spoken } from './format.js';
-import { ahead, ending, isDraw, line, mayCheck, opening, panel, progress, soldOut } from './place.js';
+import { ahead, ending, isDraw, line, mayCheck, opening, panel, progress, soldOut, undrawn } from './place.js';
 import { has, t } from './strings.js';
 import { destination } from './turn.js';
 
@@ -16,6 +16,7 @@ export function draw(view) {
   attr(document.body, 'data-mood', name === 'turn' ? 'turn' : null);
   notices(view, name);
   drawn(view, name);
+  text($('leave-text'), t(state.party?.members > 1 ? 'leave.party' : undrawn(state) ? 'leave.undrawn' : 'leave.text'));
   ({ load, before, join, wait, number: numbering, turn, friend: () => {}, end, missing: () => {} })[name](view);
   return name;
 }

@@ -423,9 +423,9 @@ function wire() {
   $('drawn-check').addEventListener('click', checkDraw);
   $('enter').addEventListener('click', enter);
   $('stay').addEventListener('click', stay);
-  $('leave').addEventListener('click', () => $('leave-dialog').showModal());
+  for (const id of ['leave', 'party-leave']) $(id).addEventListener('click', () => $('leave-dialog').showModal());
   $('leave-dialog').addEventListener('close', (e) => {
-    if (e.target.returnValue === 'yes') leave();
+    if (e.target.returnValue === 'yes') state.party ? party.leave() : leave();
     e.target.returnValue = '';
   });
   document.addEventListener('securitypolicyviolation', (e) => {
