@@ -94,6 +94,9 @@ func (l *fakeLine) Place(_ context.Context, event waitroom.EventID, receipt stri
 }
 
 func (l *fakeLine) PlaceOf(_ context.Context, event waitroom.EventID, subject string) (waitroom.Place, error) {
+	if l.place != nil {
+		return l.place()
+	}
 	p := annsPlace(event)
 	p.Entry = waitroom.EntryID("entry-of-" + subject)
 	return p, nil

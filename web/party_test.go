@@ -3,8 +3,11 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/waitroom-dev/waitroom/waitroom"
@@ -70,4 +73,24 @@ func TestPartyCalls(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"party":{"members":2,"size":4,"you_buy":false}`)
 	require.Contains(t, w.Body.String(), `"expires_at"`)
 	require.Contains(t, r.do(t, call{method: "GET", path: "/v1/events/demo"}).Body.String(), `"party":{"size":4}`)
+}
+
+// Whom the site knows leaves their party by giving up their place, and not the place that
+// is their friends' too.
+func TestASubjectInAPartyLeavesTheParty(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.line.place = func() (waitroom.Place, error) { return annsParty("members").Place, nil }
+	r.line.leave = func(e waitroom.EntryID) error { return fmt.Errorf("gave up %s, which is nobody's alone", e) }
+	var left waitroom.PartyRequest
+	r.line.party = func(req waitroom.PartyRequest) (waitroom.Party, error) {
+		left = req
+		return waitroom.Party{}, nil
+	}
+	login, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "u1", "exp": time.Now().Add(time.Hour).Unix()}).
+		SignedString([]byte(strings.Repeat("k", 32)))
+	require.NoError(t, err)
+	w := r.do(t, asking.at("/v1/events/members/entries/me").by("DELETE").with("Authorization", "Bearer "+login))
+	require.Equal(t, http.StatusNoContent, w.Code, "%s", w.Body)
+	require.Equal(t, waitroom.PartyRequest{JoinRequest: waitroom.JoinRequest{Event: "members", Subject: "u1"}}, left)
 }
