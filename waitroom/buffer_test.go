@@ -3,8 +3,11 @@ package waitroom
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -156,6 +159,29 @@ func TestPromise12QueueElsewhere(t *testing.T) {
 }
 
 // Promise 12: sent again, a request waits once.
+// unpiped is a store that goes away between a script and the pipeline behind it.
+type unpiped struct{ hook }
+
+func (unpiped) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, c := range cmds {
+			c.SetErr(io.ErrUnexpectedEOF)
+		}
+		return io.ErrUnexpectedEOF
+	}
+}
+
+func TestPromise12StoreGoesWhileSomebodyAsks(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Config{}).Client(t)
+	l := testLine(t, rdb)
+	buffered(t, l)
+	a := enqueue(t, l, "", "key-a")
+	rdb.AddHook(unpiped{})
+	_, err := l.Place(t.Context(), "e", a.Receipt)
+	require.ErrorIs(t, err, ErrUnavailable, "nobody is told that a request has ended which is only not seen")
+}
+
 func TestPromise12SentAgain(t *testing.T) {
 	t.Parallel()
 	p, l, direct := flaky(t, 10*time.Second)

@@ -202,13 +202,15 @@ func (l *Line) Place(ctx context.Context, event EventID, token string) (Place, e
 	}
 	p, err := l.poll(ctx, event, rc.call())
 	if rc.Seq == 0 && errors.Is(err, ErrNoEntry) { // whoever waits for a number has no place in a line
-		if n, none := l.Numbering(ctx, JoinRequest{Event: event, Receipt: token}); none == nil {
-			p = Place{Event: event, Entry: rc.Entry, State: EntryLobby, Receipt: token}
-			if n.Seq > 0 {
-				p.Number = &Result{Entry: n.Entry, Seq: n.Seq, Winner: n.Winner}
-			}
-			return p, nil
+		n, err := l.Numbering(ctx, JoinRequest{Event: event, Receipt: token})
+		if err != nil {
+			return Place{}, fmt.Errorf("place in %s: %w", event, err)
 		}
+		p = Place{Event: event, Entry: rc.Entry, State: EntryLobby, Receipt: token}
+		if n.Seq > 0 {
+			p.Number = &Result{Entry: n.Entry, Seq: n.Seq, Winner: n.Winner}
+		}
+		return p, nil
 	}
 	return p, err
 }
