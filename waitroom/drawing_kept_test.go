@@ -138,3 +138,38 @@ func TestPromise13ALobbyOutlivesItsStore(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.Verify())
 }
+
+// A store that lost the lobby, and nobody kept it: whoever comes back before the draw is
+// in it, and whoever comes back later stands behind it, as any latecomer.
+func TestPromise13WhoMissesTheDrawAfterALossStandsBehind(t *testing.T) {
+	t.Parallel()
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := start(t)
+			l := testLine(t, rdb)
+			made := lobby(t, l, nil)
+			early := joinN(t, l, 3)
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			_, err := l.Create(t.Context(), made.Settings, Lobby, "test")
+			require.NoError(t, err)
+			back, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: early[2].Receipt})
+			require.NoError(t, err)
+			require.Equal(t, EntryLobby, back.State)
+			drawers(t, 1, l, nil)
+			_, err = l.Patch(t.Context(), "e", []byte(`{"state":"open"}`), "test")
+			require.NoError(t, err)
+			require.Equal(t, 1, drawnOpen(t, l).Draw.Size)
+			_, err = l.Place(t.Context(), "e", early[0].Receipt)
+			require.ErrorIs(t, err, ErrNoEntry)
+			late, err := l.Join(t.Context(), JoinRequest{Event: "e", Receipt: early[0].Receipt})
+			require.NoError(t, err)
+			require.True(t, late.Created)
+			var in []EntryID
+			for _, g := range promote(t, l, 100).Grants {
+				in = append(in, g.Entry)
+			}
+			require.Equal(t, []EntryID{back.Entry, late.Entry}, in)
+		})
+	}
+}

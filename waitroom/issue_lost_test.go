@@ -51,7 +51,7 @@ func TestWhatACrashLosesOfTokens(t *testing.T) {
 		breaks func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line
 		lost   int
 	}{
-		"always, the process dies":   {"always", dies, 0},
+		"always, the process dies": {"always", dies, 0},
 		"everysec, the process dies": {"everysec", func(t *testing.T, srv *redistest.Server, l *Line, more func()) *Line {
 			t.Helper()
 			return dies(t, srv, l, func() {

@@ -420,6 +420,8 @@ local function known(entry, receipt, mobile, subject)
     local place = call('HGET', META, 'place:' .. entry)
     if not place and E.drawn == 'done' then return '-' end -- had left it before the draw
     receipt = tonumber(place or receipt)
+  elseif E.drawn == 'done' and receipt <= tonumber(call('HGET', META, 'draw_base') or '0') then
+    return '-' -- was in a lobby that was lost, and not in the draw
   end
   local lane = lane_of(receipt)
   if receipt - lane * SPAN <= E.dead or not E.seqs[lane] or E.state == 'closed' or E.mode ~= 'queue' then return '-' end
