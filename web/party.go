@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -58,7 +59,10 @@ func (s *Server) party(do partyCall) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		who, err := s.joinRequest(c.Request(), id)
+		who, err := s.member(c.Request(), id)
+		if err == nil && c.Request().Method != http.MethodGet && c.Request().Method != http.MethodHead {
+			err = optional(c)
+		}
 		if err != nil {
 			return err
 		}
@@ -68,6 +72,22 @@ func (s *Server) party(do partyCall) echo.HandlerFunc {
 		}
 		return s.tellParty(c, party)
 	}
+}
+
+// member is who calls about a party: unlike who joins the line, somebody known already.
+func (s *Server) member(r *http.Request, id waitroom.EventID) (waitroom.JoinRequest, error) {
+	who, err := s.joinRequest(r, id)
+	if err != nil && !errors.Is(err, waitroom.ErrNoEvent) || who.Subject != "" {
+		return who, err
+	}
+	token := cmp.Or(who.Receipt, placeToken(r, id))
+	if token == "" {
+		return who, waitroom.ErrTokenRequired
+	}
+	if _, _, bad := s.deps.Line.ReadReceipt(id, token); bad != nil {
+		return who, foreign(bad)
+	}
+	return who, err
 }
 
 func (s *Server) tellParty(c echo.Context, p waitroom.Party) error {
@@ -95,6 +115,10 @@ func (s *Server) joinParty(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	who, err := s.member(c.Request(), id)
+	if err != nil {
+		return err
+	}
 	said, err := joinBodyOf(c)
 	switch {
 	case err != nil:
@@ -104,11 +128,7 @@ func (s *Server) joinParty(c echo.Context) error {
 	case said.lane != "":
 		return wrongField("lane", "is none of a party's")
 	}
-	who, err := s.joinRequest(c.Request(), id)
-	if err == nil {
-		err = s.mayGuess(c, id, said.code)
-	}
-	if err != nil {
+	if err := s.mayGuess(c, id, said.code); err != nil {
 		return err
 	}
 	party, err := s.deps.Line.JoinParty(c.Request().Context(), waitroom.PartyRequest{JoinRequest: who, PartyCode: said.code})
@@ -129,7 +149,7 @@ func (s *Server) leaveParty(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	who, err := s.joinRequest(c.Request(), id)
+	who, err := s.member(c.Request(), id)
 	if err != nil {
 		return err
 	}

@@ -41,13 +41,30 @@ func TestPartyCalls(t *testing.T) {
 			require.Contains(t, w.Header().Get("Set-Cookie"), placeCookie+"demo="+partyReceipt)
 		}
 		w = r.do(t, tc.call.with("Authorization", ""))
-		require.Equal(t, http.StatusUnauthorized, w.Code, "%s %s without a token", tc.call.method, tc.call.path)
+		require.Equal(t, "401 token_required", fmt.Sprintf("%d %s", w.Code, problemIn(t, w).Code), "%s %s without a token", tc.call.method, tc.call.path)
+		for _, token := range []string{"nobody-s", foreignPlace} {
+			for _, bad := range []call{
+				tc.call.with("Authorization", "Bearer "+token),
+				tc.call.with("Authorization", "").with("Cookie", placeCookie+"demo="+token),
+			} {
+				w = r.do(t, bad)
+				require.Equal(t, "401 token_invalid", fmt.Sprintf("%d %s", w.Code, problemIn(t, w).Code), "%s %s", tc.call.method, tc.call.path)
+			}
+		}
 	}
 	for body, field := range map[string]string{`{}`: "code", `{"code":7}`: "code", `{"code":"x","size":9}`: "size", `{"code":"x","lane":"a"}`: "lane"} {
 		w := r.do(t, mine("POST", base+"/members", body))
 		require.Equal(t, http.StatusUnprocessableEntity, w.Code)
 		require.Contains(t, w.Body.String(), `"field":"`+field+`"`)
 	}
+	for _, of := range []call{mine("POST", base, `{"size":9}`), mine("PUT", base+"/buyer", `{"size":9}`)} {
+		w := r.do(t, of)
+		require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+		require.Contains(t, w.Body.String(), `"field":"size"`)
+		require.Equal(t, http.StatusUnauthorized, r.do(t, of.with("Authorization", "")).Code, "who calls comes before the body")
+	}
+	w := r.do(t, mine("POST", base+"/members", `{"code":7}`).with("Authorization", ""))
+	require.Equal(t, http.StatusUnauthorized, w.Code, "who calls comes before the body")
 	for err, want := range map[error]string{
 		waitroom.ErrNoParty: "404 not_found", waitroom.ErrPartyFull: "409 full", waitroom.ErrInParty: "409 exists",
 		waitroom.ErrLobbyOver: "403 closed", waitroom.ErrUsed: "409 token_used", waitroom.ErrWrongMode: "409 wrong_mode",
@@ -67,7 +84,7 @@ func TestPartyCalls(t *testing.T) {
 		p.Grant.State = waitroom.EntryAdmitted
 		return p, nil
 	}
-	w := r.do(t, asking)
+	w = r.do(t, asking)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.NotContains(t, w.Body.String(), "entry_token")
 	require.Contains(t, w.Body.String(), `"party":{"members":2,"size":4,"you_buy":false}`)
