@@ -100,7 +100,7 @@ func (s *Store) Audit(ctx context.Context, q AuditRequest) (Books, error) {
 	if l.empty() && q.Line == nil {
 		return Books{}, fmt.Errorf("audit %s: %w", q.Event, ErrWrongMode)
 	}
-	b := Books{Event: q.Event, At: millis(l.now), Pass: true, Counts: l.counts()}
+	b := Books{Event: q.Event, At: millis(l.now), Pass: true, Sums: []Sum{}, Counts: l.counts()}
 	maps.Copy(b.Counts, q.Line)
 	if l.kind != "" {
 		b.Add(l.seatSums()...)

@@ -158,6 +158,9 @@ func (s *Server) opsBooks(c echo.Context) error {
 // opsReplay has messages that the relay gave up tried again.
 func (s *Server) opsReplay(c echo.Context) error {
 	id, err := eventID(c)
+	if err == nil {
+		err = optional(c)
+	}
 	if err != nil {
 		return err
 	}

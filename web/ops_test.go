@@ -174,6 +174,8 @@ func TestOpsBooks(t *testing.T) {
 	w = r.do(t, ops.by("POST").at("/v1/ops/events/demo/replay"))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"replayed":3}`, w.Body.String())
+	w = r.do(t, ops.by("POST").at("/v1/ops/events/demo/replay").saying(`{"from":3}`))
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code, "an unknown field is refused, and nothing replayed")
 	bare := newRig(t, func(_ *Config, d *Deps) { d.Books = nil })
 	require.Equal(t, http.StatusNotFound, bare.do(t, ops.by("GET").at("/v1/ops/events/demo/books")).Code)
 }
