@@ -333,3 +333,79 @@ func TestPromise25APartyComesBackByItsTokens(t *testing.T) {
 	require.Equal(t, late.Entry, now.Entry, "who took part in the draw alone stays alone")
 	require.Nil(t, now.Party)
 }
+
+// doc.go promise 24, where an operator does it: whoever is blocked is out of their party, by
+// whichever of their tokens, and what they were handed opens nothing; the others go on.
+func TestPromise24WhoIsBlockedIsOutOfTheirParty(t *testing.T) {
+	t.Parallel()
+	for name, start := range redistest.Stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := testLine(t, start(t))
+			partyLobby(t, l, nil)
+			drawers(t, 1, l, nil)
+			people := joinN(t, l, 3)
+			all := befriend(t, l, people...)
+			out := func(i, left int) {
+				t.Helper()
+				for range 2 {
+					require.NoError(t, l.Block(t.Context(), "e", people[i].Entry, "op"))
+				}
+				for _, token := range []Place{people[i], all[i].Place} {
+					_, err := l.Place(t.Context(), "e", token.Receipt)
+					require.ErrorIs(t, err, ErrBlocked)
+					_, err = l.Join(t.Context(), JoinRequest{Event: "e", Receipt: token.Receipt})
+					require.ErrorIs(t, err, ErrBlocked)
+					_, err = l.Party(t.Context(), asks(token))
+					require.ErrorIs(t, err, ErrBlocked)
+				}
+				heir, err := l.Party(t.Context(), asks(all[i+1].Place))
+				require.NoError(t, err)
+				require.Equal(t, &Membership{Members: left, Buys: true}, heir.Place.Party)
+			}
+			out(0, 2)
+			_, err := l.JoinParty(t.Context(), with(people[0], all[0].Code))
+			require.ErrorIs(t, err, ErrBlocked)
+			require.Equal(t, 1, drawNow(t, l).Draw.Size)
+			require.Len(t, promote(t, l, 1).Grants, 1)
+			was, err := l.Place(t.Context(), "e", all[1].Place.Receipt)
+			require.NoError(t, err)
+			require.NotEmpty(t, was.Grant.JTI)
+			out(1, 1)
+			_, err = l.Enter(t.Context(), "e", passOf(was.Grant))
+			require.ErrorIs(t, err, ErrRevoked)
+			require.NoError(t, l.Block(t.Context(), "e", all[2].Place.Entry, "op"))
+			_, err = l.Place(t.Context(), "e", all[2].Place.Receipt)
+			require.ErrorIs(t, err, ErrBlocked, "the party's entry blocks its members")
+		})
+	}
+}
+
+// doc.go promise 25: a token of a party of an event that was deleted, and made again under
+// the same name, takes nothing from the place that its holder has now.
+func TestPromise25TokensOfADeletedEventTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	l := testLine(t, redistest.Start(t, redistest.Config{}).Client(t))
+	jwt := func(s *Settings) { s.Identity = identityJWT }
+	ada := JoinRequest{Event: "e", Subject: "ada"}
+	partyLobby(t, l, jwt)
+	was, err := l.Join(t.Context(), ada)
+	require.NoError(t, err)
+	old := befriend(t, l, was)[0].Place
+	require.NoError(t, l.Delete(t.Context(), "e", "op"))
+
+	partyLobby(t, l, jwt)
+	now, err := l.Join(t.Context(), ada)
+	require.NoError(t, err)
+	ada.Receipt = old.Receipt
+	for range 2 {
+		again, err := l.Join(t.Context(), ada)
+		require.NoError(t, err)
+		require.False(t, again.Created)
+		require.Equal(t, now.Seq, again.Seq)
+		asked, err := l.Place(t.Context(), "e", old.Receipt)
+		require.NoError(t, err)
+		require.Equal(t, now.Entry, asked.Entry)
+		require.Equal(t, now.Seq, asked.Seq)
+	}
+}

@@ -37,7 +37,7 @@ func scriptOf(files ...string) *redis.Script {
 var (
 	scriptAdmit    = script("admit")
 	scriptAway     = script("away")
-	scriptBlock    = script("block")
+	scriptBlock    = script("parties", "block")
 	scriptCodes    = script("codes")
 	scriptCreate   = script("create")
 	scriptCredit   = script("parties", "credit")

@@ -103,7 +103,9 @@ func (l *Line) finish(ctx context.Context, event EventID, jti string, state Entr
 	}
 }
 
-// Block puts an entry out of the line or out of the room, and keeps it out.
+// Block puts an entry out of the line or out of the room, and keeps it out. A party's
+// entry is all of its members; a person of it, by the entry of their own, is put out of
+// the party, which goes on with the others.
 // Harmless if repeated. Errors: ErrNoEntry (the store knows of none: whoever blocks
 // must not believe that somebody is out who is not), ErrNoEvent, ErrUnavailable.
 func (l *Line) Block(ctx context.Context, event EventID, entry EntryID, by string) error {
@@ -117,7 +119,7 @@ func (l *Line) BlockSubject(ctx context.Context, event EventID, subject, by stri
 }
 
 func (l *Line) block(ctx context.Context, event EventID, entry EntryID, by, ahead string) error {
-	r, err := l.call(ctx, scriptBlock, event, []string{l.keys.asks(event)}, string(entry), by, ahead)
+	r, err := l.call(ctx, scriptBlock, event, []string{l.keys.asks(event), l.keys.party(event)}, string(entry), by, ahead, newID())
 	if err == nil && r.outcome == outcomeUnknown {
 		err = ErrNoEntry
 	}

@@ -128,20 +128,19 @@ local function comes_back(own, entry, receipt, mobile, subject)
   local waits = call('ZSCORE', LINE, entry)
   local over = not waits and call('HEXISTS', GRANTS, entry) == 0 and call('HEXISTS', ENDED, entry) == 1
   if over or (p and #p - 2 >= E.party) then return known(own, 0, mobile, subject) end
+  -- Nobody gives up what they have before the party's place is there for them: an old
+  -- receipt may be of an event that is no more.
+  local maker = not waits and not p and call('ZRANGEBYSCORE', LINE, int(receipt), int(receipt), 'LIMIT', 0, 1)[1]
+  local answer = known(entry, receipt, mobile, '')
+  if not string.find(answer, '^[wrg]') then return (alone or answer == '-') and known(own, 0, mobile, subject) or answer end
   p = p or {'-', own}
-  if not waits and #p == 2 then
-    -- Whoever stands at its sequence has made it: that alone is what the store has lost.
-    local maker = call('ZRANGEBYSCORE', LINE, int(receipt), int(receipt), 'LIMIT', 0, 1)[1]
-    if maker then
-      moves(maker, entry)
-      p[2] = maker
-      if maker ~= own then p[3] = maker end
-      alone = maker ~= own and alone
-    end
+  if maker then -- whoever stands at its sequence has made it: that alone is what the store has lost
+    moves(maker, entry)
+    p[2] = maker
+    if maker ~= own then p[3] = maker end
+    alone = maker ~= own and alone
   end
   if alone then moves(own, entry) end
-  local answer = known(entry, receipt, mobile, '')
-  if not string.find(answer, '^[wrg]') then return answer end
   p[#p + 1] = own
   call('HSET', PARTY, 'm' .. own, entry)
   if subject ~= '' then
