@@ -197,7 +197,8 @@
 // any time. Who leaves before the draw may join anew, alone or in another party: one
 // chance. Who leaves afterwards stands at the end, as any latecomer. Who is in a party when
 // it enters has had their turn, and joins no more: else three of four would buy again. An
-// operator who blocks the party's entry blocks its members. Groups bind a friend who comes
+// operator who blocks the party's entry blocks its members; who is blocked alone, by their
+// own entry or subject, is put out of the party. Groups bind a friend who comes
 // without a place of their own; who has one was let in by it.
 //
 // The buyer is at first who made the party; any member may take over until it has entered.
@@ -277,7 +278,8 @@
 //     waits is let in, in order and in bounded batches, inside max_active, with leaves of
 //     a kind of their own. rate_per_s does not bind there (promise 3 is about rate_per_s,
 //     and the operator said that it is not to count), but those who pass count in the
-//     second after the setting has gone. It admits nobody in a state that does not.
+//     second after the setting has gone. It admits nobody in a state that does not, or in a
+//     lane that is paused.
 //  18. Where an event has groups, nobody joins, is issued a token or queues for a number
 //     outside the window of a group that takes them, by the store's clock, in the script
 //     that would let them; whoever has joined keeps the place when the window ends.
@@ -292,7 +294,7 @@
 //     lane makes a position that is shown grow.
 //  23. The members of a party are one entry of the draw, see one place, and have one grant:
 //     its token is the buyer's alone, and the one of a buyer before is revoked.
-//  24. Whoever leaves a party has no part in its place, by no token; the others keep it,
+//  24. Whoever leaves a party, or is blocked, has no part in its place, by no token; the others keep it,
 //     with the longest-standing as buyer if the buyer left. It ends with its last member.
 //  25. Nobody has two chances: a person is in one party or has one entry, also by old
 //     tokens, at the lobby's end and after a loss of the store; and whoever was in a party

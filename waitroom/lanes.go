@@ -25,7 +25,8 @@ type LaneSettings struct {
 	// MaxActive is the most people of this lane inside at any time; 0 is no bound but the
 	// event's.
 	MaxActive int `json:"max_active,omitempty"`
-	// Paused lets nobody of this lane in; joining it goes on, and so do the other lanes.
+	// Paused lets nobody of this lane in, also where pass_through lets everybody in; joining
+	// it goes on, and so do the other lanes.
 	Paused bool `json:"paused,omitempty"`
 	// Load is how the lane's own load signal bounds its rate. Default: the event's law on
 	// the lane's signal, and on the event's where the lane has none.
@@ -182,7 +183,10 @@ func laneFields(s Settings) string {
 	var b strings.Builder
 	for _, l := range s.Lanes {
 		rate := "-"
-		if l.RatePerS != nil || l.Share > 0 || l.Paused {
+		switch {
+		case l.Paused:
+			rate = "-0" // a rate of 0 to the scripts that know of no pause
+		case l.RatePerS != nil || l.Share > 0:
 			rate = strconv.FormatFloat(s.LaneRate(l), 'f', -1, 64)
 		}
 		fmt.Fprintf(&b, "%s %s %d;", l.Name, rate, l.MaxActive)

@@ -361,8 +361,43 @@ func TestAPausedLaneHoldsItsPeopleAlone(t *testing.T) {
 	}
 	require.Equal(t, [2]int{0, 3}, in())
 	require.Equal(t, [2]int{0, 3}, in())
+	passes := func(on bool) {
+		_, err := l.Patch(t.Context(), "e", fmt.Appendf(nil, `{"pass_through":%t}`, on), "op")
+		require.NoError(t, err)
+	}
+	passes(true)
+	for lane, want := range []int{0, 2} {
+		p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 3, Lane: lane, Pass: true})
+		require.NoError(t, err)
+		require.Len(t, p.Grants, want, "lane %d, where everybody passes", lane)
+	}
+	passes(false)
+	require.Equal(t, [2]int{0, 0}, in())
 	pause(false)
-	require.Equal(t, [2]int{3, 2}, in())
+	require.Equal(t, [2]int{3, 0}, in())
+}
+
+// Nor does the burst of an opening go by a pause, when the leader has not heard of it yet.
+func TestNoBurstOpensAPausedLane(t *testing.T) {
+	t.Parallel()
+	l := testLine(t, redistest.Start(t, redistest.Config{}).Client(t))
+	s := DefaultSettings("e")
+	s.RatePerS, s.Burst, s.Lanes = 1000, 100, []LaneSettings{{Name: "members", Paused: true}, {Name: "public"}}
+	e, err := l.Create(t.Context(), s, Lobby, "op")
+	require.NoError(t, err)
+	freeze(t, l, noon)
+	groups, err := e.ChooseLane("members", nil)
+	require.NoError(t, err)
+	for range 8 {
+		_, err = l.Join(t.Context(), JoinRequest{Event: "e", Groups: groups})
+		require.NoError(t, err)
+	}
+	_, err = l.Patch(t.Context(), "e", []byte(`{"state":"open"}`), "op")
+	require.NoError(t, err)
+	freeze(t, l, noon.Add(100*time.Millisecond))
+	p, err := l.Promote(t.Context(), PromoteRequest{Event: "e", Fence: 1, N: 3})
+	require.NoError(t, err)
+	require.Empty(t, p.Grants)
 }
 
 // A code opens its lane as often as it may be used, and to whoever says it: who left the

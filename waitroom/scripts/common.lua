@@ -183,13 +183,14 @@ local function turn()
 end
 
 -- lanes reads the lanes as lanes.go writes them: "name rate max;" each, "-" for no rate
--- of its own.
+-- of its own, "-0" for a lane that is paused.
 local function lanes(text)
   if not text or text == '' then return end
   E.lanes = {}
   local n = 0
   for name, rate, max in string.gmatch(text, '(%S+) (%S+) (%d+);') do
-    E.lanes[n] = {name = name, rate = tonumber(rate), max = tonumber(max)}
+    local paused = rate == '-0'
+    E.lanes[n] = {name = name, rate = paused and 0 or tonumber(rate), max = tonumber(max), paused = paused}
     n = n + 1
   end
   local fields = {}

@@ -111,6 +111,8 @@ local want, outcome = pass and PASS or n + burst, ''
 local take = want
 if (E.state ~= 'open' and E.state ~= 'draining') or (E.drawn and E.drawn ~= 'done') then
   take, outcome = 0, 'not_open'
+elseif lane and lane.paused then -- whoever asks, for an opening's burst or for all
+  take, outcome = 0, 'rate_cap'
 else
   local function limit(to, why)
     if to < take then take, outcome = math.max(0, to), why end
