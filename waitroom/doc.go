@@ -294,8 +294,9 @@
 //     lane makes a position that is shown grow.
 //  23. The members of a party are one entry of the draw, see one place, and have one grant:
 //     its token is the buyer's alone, and the one of a buyer before is revoked.
-//  24. Whoever leaves a party, or is blocked, has no part in its place, by no token; the others keep it,
-//     with the longest-standing as buyer if the buyer left. It ends with its last member.
+//  24. Whoever leaves a party, or is blocked, has no part in its place, by no token; the
+//     others keep it, with the longest-standing as buyer if it was the buyer. It ends with
+//     its last member.
 //  25. Nobody has two chances: a person is in one party or has one entry, also by old
 //     tokens, at the lobby's end and after a loss of the store; and whoever was in a party
 //     when it entered joins no more.

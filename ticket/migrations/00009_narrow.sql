@@ -2,6 +2,10 @@
 -- event compares two columns at each step of each descent; with what tells the rows
 -- apart in front it compares one (measured: 16 % of an insert into shares, 8 % of one
 -- into reservations).
+--
+-- Instances may be at work. The first statement waits for those that have begun to write
+-- reservations, and holds off the others, until all of this is done: every change of a
+-- share goes with one of a reservation, so that none is lost between copy and drop.
 DROP INDEX reservations_token;
 CREATE UNIQUE INDEX reservations_token ON reservations (jti, event)
     WHERE status IN ('held', 'payment_pending', 'paid');
