@@ -59,6 +59,7 @@ func TestGreeting(t *testing.T) {
 		"demo":       {"http://w/\n", "http://w/e/demo/shop\n", "--event demo"},
 		"concert":    {"http://w/e/concert\n", "http://w/e/concert/shop\n", "--event concert"},
 		"game-login": {"http://w/e/game-login\n", "--event game-login"},
+		"token-drop": {"http://w/e/token-drop\n"}, "winner": {"http://w/e/winner\n"}, "course-registration": {"http://w/e/course-registration\n"},
 	} {
 		events, err := preset(name)
 		require.NoError(t, err)
@@ -66,6 +67,7 @@ func TestGreeting(t *testing.T) {
 		for _, part := range want {
 			require.Contains(t, text, part)
 		}
-		require.Equal(t, name != "game-login", strings.Contains(text, "/shop"))
+		require.Equal(t, len(want) > 1, strings.Contains(text, "a crowd"), "load's people stand in line, and have no login: %s", name)
+		require.Equal(t, events[0].settings.Tickets.Kind != "none", strings.Contains(text, "/shop"))
 	}
 }

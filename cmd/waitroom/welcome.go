@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/waitroom-dev/waitroom/waitroom"
 )
 
 // welcome prints where to look, for people; machines have the log.
@@ -35,7 +37,9 @@ func (s *service) greeting(p plan, logins []login) string {
 	if s.cfg.OperatorToken == "" {
 		line("operator token", s.token)
 	}
-	line("a crowd", fmt.Sprintf("%s load --target %s --event %s --users 2000 --ramp 10s --hold 30s --buy 0.5", os.Args[0], s.publicURL, first.ID))
+	if first.Mode == waitroom.ModeQueue && first.Identity != "jwt" { // load's people stand in line, and nobody knows them
+		line("a crowd", fmt.Sprintf("%s load --target %s --event %s --users 2000 --ramp 10s --hold 30s --buy 0.5", os.Args[0], s.publicURL, first.ID))
+	}
 	for _, l := range logins {
 		line("a login", fmt.Sprintf("%s of %s, for Authorization: Bearer (the secret is random; see identity-secret)\n    %s", l.group, l.event, l.token))
 	}
