@@ -34,9 +34,7 @@ func (r request) send(t *testing.T, s *instance) (int, http.Header, []byte) {
 	for name, value := range r.header {
 		req.Header.Set(name, value)
 	}
-	client := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer client.CloseIdleConnections()
-	res, err := client.Do(req)
+	res, err := oneCall().Do(req)
 	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)

@@ -140,7 +140,7 @@ func TestGatesBeforeASite(t *testing.T) {
 
 			jar, err := cookiejar.New(nil)
 			require.NoError(t, err)
-			browser := &http.Client{Jar: jar, Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			browser := &http.Client{Jar: jar, Transport: &http.Transport{}, Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 			defer browser.CloseIdleConnections()
 			ask := func(method, address string, form url.Values, header ...string) (*http.Response, string) {
 				req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))

@@ -184,6 +184,16 @@ func runCommand(t *testing.T, env []string, args ...string) (status int, stdout,
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
+// oneCall is a client for one call, on a connection of its own: what parallel tests close
+// is never another's. It follows no redirect.
+func oneCall() *http.Client {
+	return &http.Client{
+		Timeout:       20 * time.Second,
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 // call sends one request and returns status, headers and the decoded body.
 func call(t *testing.T, method, url string, body any, header map[string]string) (int, http.Header, map[string]any) {
 	t.Helper()
@@ -201,9 +211,7 @@ func call(t *testing.T, method, url string, body any, header map[string]string) 
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	client := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer client.CloseIdleConnections()
-	res, err := client.Do(req)
+	res, err := oneCall().Do(req)
 	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)

@@ -18,7 +18,7 @@ import (
 // asksForANumber asks again with the same key, at one instance and the other, until it
 // is known that the request waits or has its number; it gives the place token.
 func asksForANumber(event, key string, at ...*instance) string {
-	client := &http.Client{Timeout: 10 * time.Second}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for try := range 100 {
 		req, err := http.NewRequest(http.MethodPost, at[try%len(at)].url+"/v1/events/"+event+"/entries", http.NoBody)
