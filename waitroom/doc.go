@@ -205,7 +205,8 @@
 // The grant counts as the buyer's subject, where the site has names of its own, so that the
 // limit per person is theirs, and else as the party's entry: one limit for all of them. A
 // change of buyer makes a new jti, and revokes the old one in the same step, so that what
-// the buyer before was handed opens nothing.
+// the buyer before was handed opens nothing. Who leaves as the buyer of a party that has
+// entered has no successor: what they bought is nobody else's to see or to give back.
 //
 // The code is 10 characters, of 31: parties.go says why no fewer. It is computed from the
 // party's entry; the store has its keyed hash.

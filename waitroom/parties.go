@@ -71,8 +71,8 @@ func (l *Line) Party(ctx context.Context, req PartyRequest) (Party, error) {
 }
 
 // LeaveParty ends a person's part in their party. It goes on with the others, with the
-// longest-standing of them as its buyer where the buyer left, and ends with its last
-// member. Whoever is in none has nothing to leave. Errors: ErrTokenRequired, ErrWrongMode,
+// longest-standing of them as its buyer where the buyer left before it entered, and ends
+// with its last member. Whoever is in none has nothing to leave. Errors: ErrTokenRequired, ErrWrongMode,
 // ErrBlocked, ErrNoEvent, ErrUnavailable.
 func (l *Line) LeaveParty(ctx context.Context, req PartyRequest) error {
 	_, err := l.party(ctx, req, "leave", newID())

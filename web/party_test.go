@@ -111,3 +111,32 @@ func TestASubjectInAPartyLeavesTheParty(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, w.Code, "%s", w.Body)
 	require.Equal(t, waitroom.PartyRequest{JoinRequest: waitroom.JoinRequest{Event: "members", Subject: "u1"}}, left)
 }
+
+// Who buys for a party without names has what is bought also by the place token; no other
+// member has, and nobody before the party has entered.
+func TestPartyBuyerHasTheReservation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.view.event.Party.Size, r.tickets.owner = 4, "theirs"
+	for _, tc := range []struct {
+		state  waitroom.EntryState
+		buys   bool
+		status int
+	}{
+		{waitroom.EntryEntered, true, http.StatusOK},
+		{waitroom.EntryCompleted, true, http.StatusOK},
+		{waitroom.EntryEntered, false, http.StatusNotFound},
+		{waitroom.EntryAdmitted, true, http.StatusNotFound},
+	} {
+		r.line.place = func() (waitroom.Place, error) {
+			p := annsParty("demo").Place
+			p.State, p.Party.Buys = tc.state, tc.buys
+			return p, nil
+		}
+		see := call{method: "GET", path: "/v1/events/demo/reservations/" + annsReservation.ID}
+		for _, by := range []call{see.with("Authorization", "Bearer "+goodReceipt), see.with("Cookie", placeCookie+"demo="+goodReceipt)} {
+			w := r.do(t, by)
+			require.Equal(t, tc.status, w.Code, "%s, buys %t: %s", tc.state, tc.buys, w.Body)
+		}
+	}
+}

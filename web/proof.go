@@ -99,6 +99,40 @@ func (s *Server) person(r *http.Request, event waitroom.EventID) (string, error)
 	return "", err
 }
 
+// buyer is person, or the party for which the holder of a place token has bought: a
+// party's grant, and with it what is bought, is its entry's where people have no names.
+func (s *Server) buyer(r *http.Request, event waitroom.EventID) (string, error) {
+	person, err := s.person(r, event)
+	if err != nil {
+		return "", err
+	}
+	// An event that is not in view keeps nobody from what is in the database.
+	if ev, err := s.deps.View.Event(r.Context(), event); err == nil && ev.Party.Size > 0 && ev.Identity != identityJWT {
+		return s.buyerOf(r, event, person)
+	}
+	return person, nil
+}
+
+func (s *Server) buyerOf(r *http.Request, event waitroom.EventID, person string) (string, error) {
+	for _, t := range []string{bearer(r), cookie(r, placeCookie+string(event))} {
+		if own, _, bad := s.deps.Line.ReadReceipt(event, t); bad != nil || string(own) != person {
+			continue
+		}
+		place, err := s.deps.View.Place(r.Context(), event, t)
+		switch {
+		case errors.Is(err, waitroom.ErrNoEntry), errors.Is(err, waitroom.ErrBlocked):
+			return person, nil
+		case err != nil:
+			return "", err
+		case place.Party != nil && place.Party.Buys &&
+			(place.State == waitroom.EntryEntered || place.State == waitroom.EntryCompleted):
+			return string(place.Entry), nil
+		}
+		return person, nil
+	}
+	return person, nil
+}
+
 // entering lets the holder of a pass in: the first use enters.
 type entering interface {
 	Enter(ctx context.Context, event waitroom.EventID, pass waitroom.Pass) (waitroom.Grant, error)

@@ -195,7 +195,7 @@ func (s *Server) pay(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	person, err := s.person(c.Request(), id)
+	person, err := s.buyer(c.Request(), id)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (s *Server) ownReservation(c echo.Context) (id waitroom.EventID, person, re
 	if id, err = eventID(c); err != nil {
 		return "", "", "", err
 	}
-	if person, err = s.person(c.Request(), id); err != nil {
+	if person, err = s.buyer(c.Request(), id); err != nil {
 		return "", "", "", err
 	}
 	if reservation = c.Param("id"); !isName(reservation) {

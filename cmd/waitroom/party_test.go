@@ -82,6 +82,8 @@ func TestFriendsShareAPlaceAndOneBuysForFour(t *testing.T) {
 	status, answer = reserve(pass, "second")
 	require.Equal(t, http.StatusCreated, status, answer)
 	reservation, _ := answer["reservation_id"].(string)
+	status, _, answer = call(t, http.MethodGet, s.url+"/v1/events/gala/reservations/"+reservation, nil, bearerOf(buyer.token))
+	require.Equal(t, http.StatusOK, status, "the buyer's by the place token too: %v", answer)
 	status, answer = reserve(pass, "third")
 	require.Equal(t, http.StatusConflict, status, answer)
 	require.Equal(t, "token_used", answer["code"])

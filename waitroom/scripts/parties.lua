@@ -83,7 +83,8 @@ local function had_turn(own, entry)
 end
 
 -- steps_out takes a person out of their party. The buyer's part goes to who has been in
--- it the longest. The entry leaves with its last member, or with a buyer who has entered.
+-- it the longest; once it has entered to nobody, for what is bought is the leaver's. The
+-- entry leaves with its last member, or with a buyer who has entered.
 local function steps_out(own, entry, id)
   local p = party_of(entry)
   if not p or call('SISMEMBER', BLOCKED, entry) == 1 then return end
@@ -105,9 +106,9 @@ local function steps_out(own, entry, id)
     call('HDEL', PARTY, 'p' .. entry, 'c' .. p[1])
     return
   end
-  if p[2] == own then
+  if p[2] == own and not had then
     p[2] = p[3]
-    if not had then names(entry, p, id) end
+    names(entry, p, id)
   end
   changed(entry, p)
 end
