@@ -47,6 +47,9 @@ func presetNames() []string {
 
 // preset reads a ready-made file.
 func preset(name string) ([]plannedEvent, error) {
+	if err := oneOf("preset", name, presetNames()...); err != nil {
+		return nil, err
+	}
 	raw, err := events.Files.ReadFile(name + ".yaml")
 	if err != nil {
 		return nil, fmt.Errorf("preset %s: %w", name, err)

@@ -41,7 +41,7 @@ func TestSimulateWritesWhatItSays(t *testing.T) {
 func TestSimulateRefusesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, simulated(t, exitUsage), "--preset and --config")
-	require.Contains(t, simulated(t, exitUsage, "--preset", "nobody"), "nobody")
+	require.Contains(t, simulated(t, exitUsage, "--preset", "nobody"), `preset: "nobody" is none of concert, `)
 	require.Contains(t, simulated(t, exitUsage, "--preset", "demo", "--buy", "3"), "buy: must be")
 	require.Contains(t, simulated(t, exitUsage, "--preset", "demo", "--arrivals", "missing.csv"), "missing.csv")
 	require.Contains(t, simulated(t, exitUsage, "--preset", "game-login", "--mix", "moon=1"), "mix: must be of the lanes")
