@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // ledgerBooking is who has which slot or course.
@@ -124,7 +123,7 @@ func (l *ledger) numberSums(keep int64) (sums []Sum) {
 		}
 		winners := newTally("winners_told")
 		for seq, at := range n.winners {
-			key := l.event + "/" + strconv.FormatInt(seq, 10)
+			key := winKey(l.event, seq, at)
 			if told[key] {
 				winners.count(1, 1, "")
 			} else if l.now-at < keep {

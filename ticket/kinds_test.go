@@ -226,6 +226,30 @@ func TestCompanionsAreSoldWithTheirPlace(t *testing.T) {
 	})
 }
 
+// The winner of a removed event and that of its id's next life are two: a broker that
+// dropped what it has seen would else swallow the second notice.
+func TestRemoveForgetsWinners(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
+		s := openStore(t, address, Config{})
+		told := make(map[string]bool)
+		for range 2 {
+			for range 2 { // the same call again is the same win
+				ns, err := s.Number(t.Context(), "e", 1, []NumberRequest{{Entry: "a", Request: "r", Person: "ann"}}, []int64{1})
+				require.NoError(t, err)
+				require.Equal(t, []Number{{Entry: "a", Seq: 1, Winner: true}}, ns)
+			}
+			rows, err := s.ClaimOutbox(t.Context(), 10, time.Minute)
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			told[rows[0].DedupID] = true
+			require.NoError(t, s.Remove(t.Context(), "e"))
+		}
+		require.Len(t, told, 2)
+	})
+}
+
 // A removed event is gone on every node, and its id may sell anything else; money
 // that comes late for it goes back.
 func TestRemoveFreesTheID(t *testing.T) {

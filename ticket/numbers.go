@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // TopicWinner is the topic of the notice of a win; its payload is a WinnerNotice.
@@ -121,7 +120,13 @@ func (s *Store) announceWin(ctx context.Context, t tx, event string, r NumberReq
 		return fmt.Errorf("notice: %w", err)
 	}
 	return t.insert(ctx, 1, `INSERT INTO outbox (event, topic, key, payload, created_ms) VALUES ($1, $2, $3, $4, $5)`, nil,
-		event, TopicWinner, event+"/"+strconv.FormatInt(n.Seq, 10), payload, now)
+		event, TopicWinner, winKey(event, n.Seq, now), payload, now)
+}
+
+// winKey names a win for good: an event that is removed and made again under its id has
+// another first winner, whom a broker that knows the first one's notice must not swallow.
+func winKey(event string, seq, determinedMS int64) string {
+	return fmt.Sprintf("%s/%d/%d", event, seq, determinedMS)
 }
 
 // given are numbers by who has them.
