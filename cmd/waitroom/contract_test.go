@@ -34,7 +34,9 @@ func (r request) send(t *testing.T, s *instance) (int, http.Header, []byte) {
 	for name, value := range r.header {
 		req.Header.Set(name, value)
 	}
-	res, err := oneCall().Do(req)
+	client := oneCall()
+	defer client.CloseIdleConnections()
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)

@@ -184,12 +184,12 @@ func runCommand(t *testing.T, env []string, args ...string) (status int, stdout,
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// oneCall is a client for one call, on a connection of its own: what parallel tests close
-// is never another's. It follows no redirect.
+// oneCall is a client for one call, with connections of its own: what a test closes behind
+// it is never another's. It follows no redirect.
 func oneCall() *http.Client {
 	return &http.Client{
 		Timeout:       20 * time.Second,
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -211,7 +211,9 @@ func call(t *testing.T, method, url string, body any, header map[string]string) 
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	res, err := oneCall().Do(req)
+	client := oneCall()
+	defer client.CloseIdleConnections()
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
