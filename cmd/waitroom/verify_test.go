@@ -17,11 +17,13 @@ import (
 func TestVerifyLog(t *testing.T) {
 	t.Parallel()
 	s := startInstance(t)
-	s.create("checked", facts{"rate_per_s": 50, "state": "open", "grace": "5m"})
+	s.create("checked", facts{"rate_per_s": 1, "state": "open", "grace": "5m"}) // so that three are left to be let in by hand
 	for range 30 {
 		join(t, s, "checked")
 	}
 	status, _ := s.ops(http.MethodPost, "/checked/admit", facts{"count": 3})
+	require.Equal(t, http.StatusOK, status)
+	status, _ = s.ops(http.MethodPatch, "/checked", facts{"rate_per_s": 50})
 	require.Equal(t, http.StatusOK, status)
 	var head map[string]any
 	until(t, 20*time.Second, "all are in, and the head is published", func() bool {
