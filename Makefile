@@ -4,7 +4,9 @@ SHELL := /bin/bash
 TOOL := go tool -modfile=.ci/tools.mod
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 10s
-TESTS := $(TOOL) gotestsum --format pkgname -- -race -shuffle=on -count=1 -timeout=15m
+# RERUN is for machines whose speed nobody knows (.ci/run): what fails is run once more, and named.
+TESTS := $(TOOL) gotestsum --format pkgname $(RERUN) --packages
+TESTED := -- -race -shuffle=on -count=1 -timeout=15m
 # Packages that start many processes and want the machine to themselves.
 HEAVY := /(cmd/waitroom|cmd/waitroom/load|ticket|waitroom/waitroom|web|web/hub|web/pages)$$
 
@@ -18,8 +20,8 @@ run: build ## build and serve the demo on http://127.0.0.1:8080, everything embe
 
 .PHONY: test
 test: servers widget ## run every test, with the race detector, against private real servers
-	@$(TESTS) -p=2 $$(go list ./... | grep -Ev '$(HEAVY)')
-	@$(TESTS) -p=1 $$(go list ./... | grep -E '$(HEAVY)')
+	@$(TESTS) "$$(go list ./... | grep -Ev '$(HEAVY)' | xargs)" $(TESTED) -p=2
+	@$(TESTS) "$$(go list ./... | grep -E '$(HEAVY)' | xargs)" $(TESTED) -p=1
 
 .PHONY: build
 build: widget ## the static binary, exactly as the Dockerfile makes it
