@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,8 +71,11 @@ func TestBrowserGetsItsNumber(t *testing.T) {
 	_, _, body := call(t, http.MethodGet, s.url+"/v1/events/thousand", nil, nil)
 	require.Equal(t, "open", body["state"])
 
-	require.NoError(t, store.Client(t).FlushAll(t.Context()).Err())
-	s.create("thousand", facts{"name": "Every second wins", "mode": "buffered", "winners": []int{2}})
+	rdb := store.Client(t)
+	require.NoError(t, rdb.FlushAll(t.Context()).Err())
+	until(t, 30*time.Second, "the instances have planted their events anew", func() bool {
+		return rdb.Exists(t.Context(), plantedKey).Val() == 1
+	})
 	won.Open(s.url + "/e/thousand")
 	won.Reads("number", "2")
 }
