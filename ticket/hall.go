@@ -14,7 +14,6 @@ import (
 type spot struct {
 	Seat
 	ord   int64 // the seat's place in the map
-	block *block
 	bench *bench
 	// picked: a reservation that is being committed on this node wants it.
 	picked bool
@@ -27,16 +26,18 @@ func (s *spot) usual() bool { return s.Kind == SeatUsual && s.open() }
 
 // bench is a row of a section, in the order of its numbers.
 type bench struct {
-	spots []*spot
+	block *block
+	spots []spot
 	open  int // usual ones
 }
 
-// block is a section.
+// block is a section. Its spots are one piece of memory, of which its benches are
+// parts, so that the garbage collector has few things to look at.
 type block struct {
 	Section
 	ord     int64
 	benches []*bench
-	spots   []*spot
+	spots   []spot
 	changed bool
 }
 
@@ -54,6 +55,7 @@ type hall struct {
 	event    string
 	reserves *gather[*ask]
 	wary     atomic.Int32 // groups that are not bold for now
+	returns  atomic.Int32 // bold ones that look for the shares of who has some
 
 	mu      sync.Mutex // guards all below
 	cat     Catalogue
@@ -90,23 +92,24 @@ type seatRow struct {
 	version int64
 }
 
-// add puts a seat into the hall; the caller holds mu.
-func (h *hall) add(b *block, ord int64, s Seat, picked bool) {
-	sp := &spot{Seat: s, ord: ord, block: b, picked: picked}
-	if n := len(b.benches); n == 0 || b.benches[n-1].spots[0].Row != s.Row {
-		b.benches = append(b.benches, &bench{})
-	}
-	sp.bench = b.benches[len(b.benches)-1]
-	sp.bench.spots = append(sp.bench.spots, sp)
-	b.spots = append(b.spots, sp)
-	h.spots[s.ID] = sp
-	if s.Kind == SeatCompanion {
-		if h.companions == nil {
-			h.companions = map[string][]*spot{}
+// seat puts a block's spots into the hall, row by row; the caller holds mu.
+func (h *hall) seat(b *block) {
+	for i := range b.spots {
+		sp := &b.spots[i]
+		if n := len(b.benches); n == 0 || b.benches[n-1].spots[0].Row != sp.Row {
+			b.benches = append(b.benches, &bench{block: b, spots: b.spots[i:i]})
 		}
-		h.companions[s.CompanionOf] = append(h.companions[s.CompanionOf], sp)
+		sp.bench = b.benches[len(b.benches)-1]
+		sp.bench.spots = sp.bench.spots[:len(sp.bench.spots)+1]
+		h.spots[sp.ID] = sp
+		if sp.Kind == SeatCompanion {
+			if h.companions == nil {
+				h.companions = map[string][]*spot{}
+			}
+			h.companions[sp.CompanionOf] = append(h.companions[sp.CompanionOf], sp)
+		}
+		h.count(sp, 1)
 	}
-	h.count(sp, 1)
 }
 
 // count adds a spot to the sums, or with -1 takes it out.
@@ -135,7 +138,7 @@ func (h *hall) learn(rows []seatRow) {
 		h.count(sp, -1)
 		sp.Status, sp.Version = r.status, r.version
 		h.count(sp, 1)
-		sp.block.changed, h.changed = true, true
+		sp.bench.block.changed, h.changed = true, true
 	}
 }
 
@@ -168,8 +171,8 @@ func (h *hall) show() (*Map, string) {
 	for i, b := range h.blocks {
 		if b.changed || b.Seats == nil {
 			b.Seats = make([]Seat, len(b.spots))
-			for j, sp := range b.spots {
-				b.Seats[j] = sp.Seat
+			for j := range b.spots {
+				b.Seats[j] = b.spots[j].Seat
 			}
 			b.changed = false
 		}
@@ -225,7 +228,7 @@ func (h *hall) price(ids []string) int64 {
 	var sum int64
 	for _, id := range ids {
 		if sp := h.spots[id]; sp != nil {
-			sum += sp.block.PriceCents
+			sum += sp.bench.block.PriceCents
 		} else if it := h.items[id]; it != nil {
 			sum += it.PriceCents
 		}

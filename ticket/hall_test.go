@@ -15,33 +15,36 @@ import (
 // place) and 'c' (the seat of the last one's companion); a blank line begins another
 // section.
 func drawn(plan string) *hall {
-	h := &hall{spots: map[string]*spot{}}
+	in := intake{version: 1}
 	section, row, ord, place := 'A', 0, int64(0), ""
-	b := &block{Section: Section{ID: "A"}}
-	h.blocks = append(h.blocks, b)
+	in.sections = append(in.sections, &block{Section: Section{ID: "A"}})
 	for line := range strings.Lines(plan) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			section, row = section+1, 0
-			b = &block{Section: Section{ID: string(section)}}
-			h.blocks = append(h.blocks, b)
+			in.sections = append(in.sections, &block{Section: Section{ID: string(section)}})
 			continue
 		}
 		row++
 		for i, c := range line {
 			ord++
-			seat := Seat{ID: fmt.Sprintf("%c%d-%d", section, row, i+1), Row: fmt.Sprint(row), Number: i + 1, Status: SeatFree, Version: 1}
+			seat := seatPlace{
+				seatRow: seatRow{fmt.Sprintf("%c%d-%d", section, row, i+1), SeatFree, 1},
+				section: string(section), row: fmt.Sprint(row), number: i + 1, ord: ord,
+			}
 			switch c {
 			case 'x':
-				seat.Status = SeatSold
+				seat.status = SeatSold
 			case 'w':
-				seat.Kind, place = SeatWheelchair, seat.ID
+				seat.kind, place = SeatWheelchair, seat.id
 			case 'c':
-				seat.Kind, seat.CompanionOf = SeatCompanion, place
+				seat.kind, seat.companionOf = SeatCompanion, place
 			}
-			h.add(b, ord, seat, false)
+			in.seats = append(in.seats, seat)
 		}
 	}
+	h := &hall{}
+	h.build(in)
 	return h
 }
 
@@ -166,8 +169,8 @@ func TestHallSumsEqualARecount(t *testing.T) {
 				for _, b := range h.blocks {
 					for _, row := range b.benches {
 						open := 0
-						for _, sp := range row.spots {
-							if sp.usual() {
+						for i := range row.spots {
+							if row.spots[i].usual() {
 								open++
 							}
 						}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -162,9 +163,12 @@ func (in *intake) read(ctx context.Context, t tx, event string) error {
 	if err != nil {
 		return err
 	}
+	words := wordsOfSeats()
 	err = t.query(ctx, func(scan func(...any) error) error {
 		var p seatPlace
 		err := scan(&p.id, &p.section, &p.row, &p.number, &p.ord, &p.status, &p.version, &p.kind, &p.companionOf)
+		p.section, p.row, p.companionOf = once(words, p.section), once(words, p.row), once(words, p.companionOf)
+		p.status, p.kind = once(words, p.status), once(words, p.kind)
 		in.seats = append(in.seats, p)
 		return err
 	}, `SELECT id, section, row_name, number, ord, status, version, kind, companion_of
@@ -185,6 +189,41 @@ func (in *intake) read(ctx context.Context, t tx, event string) error {
 		return err
 	}, `SELECT id, total, free, version, name, ord, price_cents, starts_ms, ends_ms, meetings, closed
 		FROM items WHERE event = $1 ORDER BY ord, id`, nil, event)
+}
+
+// wordsOfSeats are those that every hall has, as the program has them.
+func wordsOfSeats() map[string]string {
+	words := map[string]string{}
+	for _, s := range []SeatStatus{SeatFree, SeatHeld, SeatSold, SeatBlocked} {
+		words[string(s)] = string(s)
+	}
+	for _, k := range []SeatKind{SeatWheelchair, SeatCompanion} {
+		words[string(k)] = string(k)
+	}
+	return words
+}
+
+// once gives the first string that said the same, so that a hall holds each word once.
+func once[T ~string](words map[string]string, word T) T {
+	first, known := words[string(word)]
+	if !known {
+		first = string(word)
+		words[first] = first
+	}
+	return T(first)
+}
+
+// joined puts the ids of seats into one string, of which each is a part.
+func joined(seats []seatPlace) {
+	var all strings.Builder
+	for _, p := range seats {
+		all.WriteString(p.id)
+	}
+	rest := all.String()
+	for i := range seats {
+		n := len(seats[i].id)
+		seats[i].id, rest = rest[:n], rest[n:]
+	}
 }
 
 // of says whether an intake is of the catalogue that the hall was made of.
@@ -224,10 +263,15 @@ func (h *hall) build(in intake) {
 	h.blocks, h.spots, h.companions = in.sections, make(map[string]*spot, len(in.seats)), nil
 	h.items, h.inItems = make(map[string]*item, len(in.items)), nil
 	h.free, h.content = 0, 0
+	joined(in.seats)
 	h.journal.cut()
-	byID := map[string]*block{}
+	byID, sizes := map[string]*block{}, map[string]int{}
+	for _, p := range in.seats {
+		sizes[p.section]++
+	}
 	for _, b := range in.sections {
 		byID[b.ID] = b
+		b.spots = make([]spot, 0, sizes[b.ID])
 	}
 	for _, p := range in.seats {
 		b := byID[p.section]
@@ -245,7 +289,10 @@ func (h *hall) build(in intake) {
 				seat.Status, seat.Version = was.Status, was.Version
 			}
 		}
-		h.add(b, p.ord, seat, picked)
+		b.spots = append(b.spots, spot{Seat: seat, ord: p.ord, picked: picked})
+	}
+	for _, b := range in.sections {
+		h.seat(b)
 	}
 	for i, p := range in.items {
 		it := p.item(in.cat, int64(i))

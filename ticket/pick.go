@@ -98,9 +98,10 @@ func (h *hall) together(w wish, among map[string]bool) []*spot {
 // run is the row's n neighbours that leave the fewest seats alone, and of those
 // the nearest to its middle.
 func (b *bench) run(n int, among map[string]bool) []*spot {
-	var best []*spot
+	best := -1
 	alone, least, length := 0, 0, 0
-	for i, sp := range b.spots {
+	for i := range b.spots {
+		sp := &b.spots[i]
 		if !sp.usual() || among != nil && !among[sp.ID] {
 			length = 0
 			continue
@@ -118,11 +119,18 @@ func (b *bench) run(n int, among map[string]bool) []*spot {
 			off = -off
 		}
 		leaves := b.leaves(i-n+1, -1) + b.leaves(i, 1)
-		if best == nil || leaves < alone || leaves == alone && off < least {
-			best, alone, least = b.spots[i-n+1:i+1], leaves, off
+		if best < 0 || leaves < alone || leaves == alone && off < least {
+			best, alone, least = i-n+1, leaves, off
 		}
 	}
-	return best
+	if best < 0 {
+		return nil
+	}
+	chosen := make([]*spot, n)
+	for i := range chosen {
+		chosen[i] = &b.spots[best+i]
+	}
+	return chosen
 }
 
 // leaves is 1 when taking the seats up to the one at i leaves the next one, in the
@@ -147,8 +155,8 @@ func (h *hall) scattered(w wish, among map[string]bool) []*spot {
 			continue
 		}
 		start := len(all)
-		for _, sp := range b.spots {
-			if sp.usual() && (among == nil || among[sp.ID]) {
+		for i := range b.spots {
+			if sp := &b.spots[i]; sp.usual() && (among == nil || among[sp.ID]) {
 				all = append(all, sp)
 			}
 		}
@@ -168,7 +176,8 @@ func (h *hall) accompanied(w wish, among map[string]bool) []*spot {
 		if w.section != "" && b.ID != w.section {
 			continue
 		}
-		for _, place := range b.spots {
+		for i := range b.spots {
+			place := &b.spots[i]
 			if place.Kind != SeatWheelchair || !place.open() || among != nil && !among[place.ID] {
 				continue
 			}
