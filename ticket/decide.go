@@ -28,8 +28,7 @@ type plan struct {
 	// for, so that an earlier reason may hold.
 	refusals, soldOut, unsure bool
 
-	made   []Reservation
-	tokens []string // of made
+	made   []purchase
 	picked []string
 	seats  []claim
 	shares map[string]int64
@@ -40,6 +39,12 @@ type plan struct {
 
 	held  []seatRow  // what the hall learns afterwards
 	stock []stockRow // likewise
+}
+
+// purchase is a reservation that a token buys.
+type purchase struct {
+	Reservation
+	jti string
 }
 
 // claim is a seat that a reservation takes.
@@ -65,7 +70,7 @@ func decide(h *hall, f *facts, asks []*ask) *plan {
 	p := &plan{
 		results: make([]result, n),
 		shares:  make(map[string]int64, n), taken: map[string]int64{}, booked: map[string][]string{},
-		made: make([]Reservation, 0, n), tokens: make([]string, 0, n), seats: make([]claim, 0, n), store: make([]storing, 0, n),
+		made: make([]purchase, 0, n), seats: make([]claim, 0, n), store: make([]storing, 0, n),
 	}
 	cat := h.catalogue()
 	tokens, seats := make(map[string]bool, n), make(map[string]bool, n)
@@ -257,8 +262,7 @@ func (p *plan) choose(h *hall, f *facts, a *ask, kind string) ([]string, error) 
 
 // take notes what a reservation will write.
 func (p *plan) take(h *hall, cat Catalogue, f *facts, r Reservation, jti string, seats map[string]bool) {
-	p.made = append(p.made, r)
-	p.tokens = append(p.tokens, jti)
+	p.made = append(p.made, purchase{r, jti})
 	p.shares[r.Person] += int64(len(r.Seats))
 	for _, id := range r.Seats {
 		if cat.Kind != KindSeats {
@@ -279,7 +283,7 @@ func (p *plan) take(h *hall, cat Catalogue, f *facts, r Reservation, jti string,
 }
 
 // message is a reservation's outbox row.
-func message(topic string, r Reservation, payment string, now int64) ([]byte, error) {
+func message(topic string, r *Reservation, payment string, now int64) ([]byte, error) {
 	packed, err := json.Marshal(Message{
 		Topic: topic, Event: r.Event, ReservationID: r.ID, Person: r.Person, Status: r.Status, Reason: r.Reason,
 		Seats: r.Seats, AmountCents: r.AmountCents, Currency: r.Currency, PaymentID: payment, At: millis(now),

@@ -93,7 +93,7 @@ func TestPromise14LateCommitIsNotSkipped(t *testing.T) {
 	write := func(ctx context.Context, x tx, id string) error {
 		var box outgoing
 		return errors.Join(
-			box.add(TopicCancelled, Reservation{ID: id, Event: "e", Person: "p", Status: Cancelled, Seats: []string{"A-1"}}, "", 1),
+			box.add(TopicCancelled, &Reservation{ID: id, Event: "e", Person: "p", Status: Cancelled, Seats: []string{"A-1"}}, "", 1),
 			box.write(ctx, x, 1))
 	}
 	require.NoError(t, slow.db.change(t.Context(), func(ctx context.Context, late tx) error {

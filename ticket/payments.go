@@ -253,7 +253,7 @@ func settled(ctx context.Context, t tx, r Reservation, now int64) (f freed, err 
 		return f, err
 	}
 	var box outgoing
-	if err := box.add(topicOf(r.Status), r, "", now); err != nil {
+	if err := box.add(topicOf(r.Status), &r, "", now); err != nil {
 		return f, err
 	}
 	return f, box.write(ctx, t, now)
@@ -308,7 +308,7 @@ func (s *Store) SettleRefund(ctx context.Context, paymentID string) (Outcome, er
 		}
 		var box outgoing
 		for _, r := range moved {
-			if err := box.add(TopicRefunded, r, p.ID, now); err != nil {
+			if err := box.add(TopicRefunded, &r, p.ID, now); err != nil {
 				return err
 			}
 		}

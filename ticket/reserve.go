@@ -106,18 +106,19 @@ func (s *Store) reserveAll(ctx context.Context, h *hall, asks []*ask) {
 
 // reserveTries does the group, in up to three tries.
 func (s *Store) reserveTries(ctx context.Context, h *hall, asks []*ask) {
-	how := manner{bold: h.bold()}
-	if !how.bold && h.wary.Load() > 0 {
-		h.wary.Add(-1)
-	}
+	how := h.manner()
 	for try := 1; ; {
 		how.locked = try == tries || h.catalogue().Locking == Pessimistic
 		err := s.reserveOnce(ctx, h, asks, how)
 		switch {
 		case err == nil:
 			return
+		case errors.Is(err, errReturns) && !errors.Is(err, errCommit):
+			how.first = false
+			h.returns.Store(caution)
+			continue
 		case how.bold && (errors.Is(err, errGuess) || errors.Is(err, errConflict) && !errors.Is(err, errCommit)):
-			how.bold = false
+			how.bold, how.first = false, false
 			h.wary.Store(caution)
 			continue
 		case errors.Is(err, errDue) && !how.swept:
@@ -179,6 +180,7 @@ func settle(asks []*ask, err error) {
 // manner is how a try is made.
 type manner struct {
 	bold   bool // nothing is asked before it is written
+	first  bool // nobody is supposed to hold or own anything yet
 	locked bool // rows are locked before they are judged
 	swept  bool // ended holds were ended just now
 	fresh  bool // the hall was read anew just now
@@ -190,6 +192,8 @@ var (
 	errDue   = errors.New("holds have ended")
 	errStale = errors.New("the hall is behind")
 	errGuess = errors.New("a refusal rests on the hall's word")
+	// errReturns: somebody has a share already.
+	errReturns = errors.New("somebody was here before")
 )
 
 // reserveOnce is one transaction for the whole group.
@@ -223,7 +227,7 @@ func (s *Store) reserveOnce(ctx context.Context, h *hall, asks []*ask, how manne
 				return err
 			}
 		}
-		return p.write(ctx, t, h, f)
+		return p.write(ctx, t, h, f, how)
 	})
 	if err != nil {
 		return err

@@ -13,20 +13,21 @@ import (
 // tables come in one order too (seats, reservations, shares, bookings, items,
 // outbox, answers), and each guard's rows are counted: errConflict when somebody else
 // was faster.
-func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts) error {
+func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts, how manner) error {
 	var steps []step
 	if len(p.made) > 0 {
+		slices.SortFunc(p.made, func(a, b purchase) int { return cmp.Compare(a.ID, b.ID) }) // and so by token
 		steps = append(steps, p.writeSeats(h)...)
 		made, err := p.writeReservations(f)
 		if err != nil {
 			return err
 		}
-		steps = append(steps, made, p.writeShares(h, f))
+		steps = append(steps, made, p.writeShares(h, f, how))
 		steps = append(steps, p.writeBookings(h)...)
 		steps = append(steps, p.writeStock(h)...)
 		var box outgoing
-		for _, r := range slices.SortedFunc(slices.Values(p.made), func(a, b Reservation) int { return cmp.Compare(a.ID, b.ID) }) {
-			if err := box.add(TopicHeld, r, "", f.now); err != nil {
+		for i := range p.made {
+			if err := box.add(TopicHeld, &p.made[i].Reservation, "", f.now); err != nil {
 				return err
 			}
 		}
@@ -64,20 +65,15 @@ func (p *plan) writeSeats(h *hall) []step {
 // writeReservations writes what was made: all of one event, on its terms of this moment.
 func (p *plan) writeReservations(f *facts) (step, error) {
 	n := len(p.made)
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p.tokens[a], p.tokens[b]) })
 	ids, persons, jtis, seats := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	ns, amounts := make([]int64, n), make([]int64, n)
-	for i, at := range order {
-		r := p.made[at]
+	for i := range p.made {
+		r := &p.made[i]
 		packed, err := json.Marshal(r.Seats)
 		if err != nil {
 			return step{}, fmt.Errorf("pack seats: %w", err)
 		}
-		ids[i], persons[i], jtis[i], seats[i] = r.ID, r.Person, p.tokens[at], string(packed)
+		ids[i], persons[i], jtis[i], seats[i] = r.ID, r.Person, r.jti, string(packed)
 		ns[i], amounts[i] = int64(len(r.Seats)), r.AmountCents
 	}
 	return step{
@@ -94,25 +90,29 @@ func (p *plan) writeReservations(f *facts) (step, error) {
 
 // writeShares adds to what persons have, within the limit. Where each thing is
 // booked once, the share must be as it was when the bookings were read.
-func (p *plan) writeShares(h *hall, f *facts) step {
+func (p *plan) writeShares(h *hall, f *facts, how manner) step {
 	cat := h.catalogue()
 	persons := slices.Sorted(maps.Keys(p.shares))
 	ns, versions := make([]int64, len(persons)), make([]int64, len(persons))
 	for i, person := range persons {
 		ns[i], versions[i] = p.shares[person], f.versions[person]+1
 	}
-	guard := ""
+	rest, less := `{unless}`, errReturns
+	if !how.first {
+		less = errConflict
+		rest = `ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n, version = shares.version + 1
+			WHERE shares.n + excluded.n <= $2`
+	}
 	if booked(cat.Kind) {
-		guard = ` AND shares.version = excluded.version - 1`
+		rest += ` AND shares.version = excluded.version - 1`
 	}
 	return step{
 		statement: `INSERT {fail} INTO shares (event, person, n, version)
-			SELECT $1, r.person, r.n, r.version FROM {rows} WHERE r.n <= $2
-			ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n, version = shares.version + 1
-			WHERE shares.n + excluded.n <= $2` + guard,
+			SELECT $1, r.person, r.n, r.version FROM {rows} WHERE r.n <= $2 ` + rest,
 		rows: table("person", persons).column("n", ns).column("version", versions),
 		args: []any{h.event, cat.PerUser},
 		want: len(persons),
+		less: less,
 	}
 }
 
@@ -189,7 +189,7 @@ type outgoing struct {
 	payloads             [][]byte
 }
 
-func (o *outgoing) add(topic string, r Reservation, payment string, now int64) error {
+func (o *outgoing) add(topic string, r *Reservation, payment string, now int64) error {
 	packed, err := message(topic, r, payment, now)
 	if err != nil {
 		return err
