@@ -70,7 +70,7 @@ const (
 // has, when it knows the table as empty.
 const question = `
 SELECT 0 AS kind, 0 AS i, {now} + $2 AS a,
-	(SELECT ends_ms FROM reservations WHERE event = $1 AND ` + ending + ` ORDER BY ends_ms LIMIT 1) AS b,
+	(SELECT ends_ms FROM reservations WHERE ` + ending + ` AND ends_ms <= (SELECT {now} + $2) AND event = $1 ORDER BY ends_ms LIMIT 1) AS b,
 	(SELECT version FROM catalogues WHERE event = $1) AS c, '' AS name
 UNION ALL
 SELECT 1, r.i, (SELECT count(*) FROM reservations t WHERE t.event = r.event AND t.jti = r.jti AND t.` + live + `),
@@ -120,7 +120,7 @@ func (s *Store) facts(ctx context.Context, t tx, h *hall, asks []*ask, how manne
 		}
 		switch kind {
 		case rowClock:
-			f.now, f.due, f.catalogue = a, b.Valid && b.Int64 <= a, c.Int64
+			f.now, f.due, f.catalogue = a, b.Valid, c.Int64
 		case rowAsk:
 			f.used[asks[i].JTI], f.shares[asks[i].Person] = a > 0, b.Int64
 			if c.Int64 > 0 {

@@ -65,9 +65,10 @@ func (s *Store) pay(ctx context.Context, t tx, q PayRequest, key []byte) (a Answ
 			return found.answer, f, nil
 		}
 	}
+	// By its id: with a bare ends_ms the planner may walk along all holds that live.
 	moved, err := move(ctx, t, `UPDATE reservations SET ends_ms = $5,
 			status = CASE amount_cents WHEN 0 THEN 'paid' ELSE 'payment_pending' END
-		WHERE id = $1 AND event = $2 AND person = $3 AND status = 'held' AND ends_ms > $4
+		WHERE id = $1 AND event = $2 AND person = $3 AND status = 'held' AND ends_ms + 0 > $4
 		RETURNING `+columns, q.ReservationID, q.Event, q.Person, now, now+s.cfg.PaymentLease.Milliseconds())
 	if err != nil {
 		return a, f, err
@@ -106,7 +107,7 @@ func (s *Store) request(ctx context.Context, t tx, r Reservation, method string,
 		return err
 	}
 	var box outgoing
-	if err := box.add(TopicPaymentRequested, r, id, now); err != nil {
+	if err := box.add(TopicPaymentRequested, &r, id, now); err != nil {
 		return err
 	}
 	return box.write(ctx, t, now)

@@ -77,7 +77,7 @@ func (s *Store) sweep(ctx context.Context) error {
 }
 
 // due gives the events that have a hold whose time is over: one question for all
-// of them, outside of any transaction, which looks once into the index for each.
+// of them, outside of any transaction, which looks at those holds only.
 func (s *Store) due(ctx context.Context) ([]string, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -88,8 +88,8 @@ func (s *Store) due(ctx context.Context) ([]string, error) {
 			err := scan(&event)
 			events = append(events, event)
 			return err
-		}, `SELECT c.event FROM catalogues c WHERE {now} + $1 >= (SELECT v.ends_ms FROM reservations v
-			WHERE v.event = c.event AND v.`+ending+` ORDER BY v.ends_ms LIMIT 1)`, nil, s.skew.Load())
+		}, `SELECT DISTINCT event FROM reservations
+			WHERE `+ending+` AND ends_ms <= (SELECT {now} + $1)`, nil, s.skew.Load())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for ended holds: %w", err)
