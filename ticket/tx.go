@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -101,106 +98,6 @@ func (t tx) all(ctx context.Context, steps []step) error {
 	return t.conn.Raw(func(driver any) error {
 		return t.pipeline(ctx, driver.(*stdlib.Conn).Conn(), all)
 	})
-}
-
-// flushFrom is the size of a statement's values that are sent at once, in bytes: the
-// driver's buffer would grow with all of them, and be given up.
-const flushFrom = 8 << 10
-
-func sizeOf(values [][]byte) int {
-	n := 0
-	for _, v := range values {
-		n += len(v)
-	}
-	return n
-}
-
-// spelled is a step in the database's dialect.
-type spelled struct {
-	step
-	statement string
-	args      []any
-}
-
-// pipeline sends steps as the protocol has them. The driver's own batches copy each
-// value once more, into a buffer that grows.
-func (t tx) pipeline(ctx context.Context, conn *pgx.Conn, steps []spelled) error {
-	type bound struct {
-		as     *pgconn.StatementDescription
-		values [][]byte
-	}
-	all := make([]bound, len(steps))
-	for i, s := range steps {
-		as, err := conn.Prepare(ctx, s.statement, s.statement) // once a connection
-		if err != nil {
-			return t.db.fail(err)
-		}
-		values, err := parameters(conn.TypeMap(), as.ParamOIDs, s.args)
-		if err != nil {
-			return err
-		}
-		all[i] = bound{as, values}
-	}
-	p := conn.PgConn().StartPipeline(ctx)
-	binary := []int16{pgx.BinaryFormatCode}
-	var err error
-	for _, b := range all {
-		p.SendQueryStatement(b.as, b.values, binary, binary)
-		if err == nil && sizeOf(b.values) > flushFrom {
-			err = p.Flush()
-		}
-	}
-	if err == nil {
-		err = p.Sync()
-	}
-	for i := 0; err == nil && i < len(steps); i++ {
-		err = steps[i].fewer(t.db.fail(steps[i].read(p, conn.TypeMap())))
-	}
-	return errors.Join(err, t.db.fail(p.Close()))
-}
-
-// parameters packs a statement's parameters.
-func parameters(types *pgtype.Map, oids []uint32, args []any) ([][]byte, error) {
-	if len(oids) != len(args) {
-		return nil, fmt.Errorf("%d parameters for a statement of %d", len(args), len(oids))
-	}
-	values := make([][]byte, len(args))
-	for i, arg := range args {
-		if list, ok := arg.(packed); ok {
-			values[i] = list
-			continue
-		}
-		value, err := types.Encode(oids[i], pgx.BinaryFormatCode, arg, []byte{})
-		if err != nil {
-			return nil, fmt.Errorf("parameter %d: %w", i+1, err)
-		}
-		values[i] = value
-	}
-	return values, nil
-}
-
-// read takes a step's result from the pipeline.
-func (s step) read(p *pgconn.Pipeline, types *pgtype.Map) error {
-	results, err := p.GetResults()
-	if err != nil {
-		return err
-	}
-	reader, ok := results.(*pgconn.ResultReader)
-	if !ok {
-		return fmt.Errorf("a result of a pipeline is a %T", results)
-	}
-	rows := pgx.RowsFromResultReader(types, reader)
-	defer rows.Close()
-	for rows.Next() {
-		if err := s.each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	rows.Close()
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return s.enough(rows.CommandTag().RowsAffected())
 }
 
 // one runs a step by itself.
