@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -280,18 +279,6 @@ func (p *plan) take(h *hall, cat Catalogue, f *facts, r Reservation, jti string,
 		seats[id] = true
 		p.seats = append(p.seats, claim{row, r.ID})
 	}
-}
-
-// message is a reservation's outbox row.
-func message(topic string, r *Reservation, payment string, now int64) ([]byte, error) {
-	packed, err := json.Marshal(Message{
-		Topic: topic, Event: r.Event, ReservationID: r.ID, Person: r.Person, Status: r.Status, Reason: r.Reason,
-		Seats: r.Seats, AmountCents: r.AmountCents, Currency: r.Currency, PaymentID: payment, At: millis(now),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("pack message: %w", err)
-	}
-	return packed, nil
 }
 
 // namesFor makes an id for the reservation of each ask. They grow in the order of the

@@ -191,10 +191,10 @@ func (l *list) json(n int) []byte {
 	return append(packed, ']')
 }
 
-// appendJSON appends a string; most need no escape.
+// appendJSON appends a string as json.Marshal writes it; most need no escape.
 func appendJSON(to []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			escaped, _ := json.Marshal(s) // a string always can
 			return append(to, escaped...)
 		}

@@ -107,9 +107,7 @@ func (s *Store) request(ctx context.Context, t tx, r Reservation, method string,
 		return err
 	}
 	var box outgoing
-	if err := box.add(TopicPaymentRequested, &r, id, now); err != nil {
-		return err
-	}
+	box.add(TopicPaymentRequested, &r, id, now)
 	return box.write(ctx, t, now)
 }
 

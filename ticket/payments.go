@@ -253,9 +253,7 @@ func settled(ctx context.Context, t tx, r Reservation, now int64) (f freed, err 
 		return f, err
 	}
 	var box outgoing
-	if err := box.add(topicOf(r.Status), &r, "", now); err != nil {
-		return f, err
-	}
+	box.add(topicOf(r.Status), &r, "", now)
 	return f, box.write(ctx, t, now)
 }
 
@@ -308,9 +306,7 @@ func (s *Store) SettleRefund(ctx context.Context, paymentID string) (Outcome, er
 		}
 		var box outgoing
 		for _, r := range moved {
-			if err := box.add(TopicRefunded, &r, p.ID, now); err != nil {
-				return err
-			}
+			box.add(TopicRefunded, &r, p.ID, now)
 		}
 		if err := box.write(ctx, t, now); err != nil {
 			return err

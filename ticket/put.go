@@ -116,9 +116,7 @@ func announceCatalogue(ctx context.Context, t tx, event string, now int64) error
 // notice writes a message that is about places and not about a reservation.
 func notice(ctx context.Context, t tx, topic, event string, places []string, now int64) error {
 	var box outgoing
-	if err := box.add(topic, &Reservation{ID: newID(now), Event: event, Seats: places}, "", now); err != nil {
-		return err
-	}
+	box.add(topic, &Reservation{ID: newID(now), Event: event, Seats: places}, "", now)
 	return box.write(ctx, t, now)
 }
 

@@ -229,9 +229,7 @@ func (s *Store) announce(ctx context.Context, t tx, ended []Reservation, now int
 		if r.Reason == paymentUnavailable {
 			paying = append(paying, r.ID)
 		}
-		if err := box.add(topicOf(r.Status), &r, "", now); err != nil {
-			return err
-		}
+		box.add(topicOf(r.Status), &r, "", now)
 	}
 	if err := box.write(ctx, t, now); err != nil || len(paying) == 0 {
 		return err

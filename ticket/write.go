@@ -3,8 +3,6 @@ package ticket
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -18,18 +16,12 @@ func (p *plan) write(ctx context.Context, t tx, h *hall, f *facts, how manner) e
 	if len(p.made) > 0 {
 		slices.SortFunc(p.made, func(a, b purchase) int { return cmp.Compare(a.ID, b.ID) }) // and so by token
 		steps = append(steps, p.writeSeats(h)...)
-		made, err := p.writeReservations(f)
-		if err != nil {
-			return err
-		}
-		steps = append(steps, made, p.writeShares(h, f, how))
+		steps = append(steps, p.writeReservations(f), p.writeShares(h, f, how))
 		steps = append(steps, p.writeBookings(h)...)
 		steps = append(steps, p.writeStock(h)...)
 		var box outgoing
 		for i := range p.made {
-			if err := box.add(TopicHeld, &p.made[i].Reservation, "", f.now); err != nil {
-				return err
-			}
+			box.add(TopicHeld, &p.made[i].Reservation, "", f.now)
 		}
 		steps = append(steps, box.step(f.now))
 	}
@@ -63,17 +55,13 @@ func (p *plan) writeSeats(h *hall) []step {
 }
 
 // writeReservations writes what was made: all of one event, on its terms of this moment.
-func (p *plan) writeReservations(f *facts) (step, error) {
+func (p *plan) writeReservations(f *facts) step {
 	n := len(p.made)
 	ids, persons, jtis, seats := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	ns, amounts := make([]int64, n), make([]int64, n)
 	for i := range p.made {
 		r := &p.made[i]
-		packed, err := json.Marshal(r.Seats)
-		if err != nil {
-			return step{}, fmt.Errorf("pack seats: %w", err)
-		}
-		ids[i], persons[i], jtis[i], seats[i] = r.ID, r.Person, r.jti, string(packed)
+		ids[i], persons[i], jtis[i], seats[i] = r.ID, r.Person, r.jti, string(appendSeats(nil, r.Seats))
 		ns[i], amounts[i] = int64(len(r.Seats)), r.AmountCents
 	}
 	return step{
@@ -85,7 +73,7 @@ func (p *plan) writeReservations(f *facts) (step, error) {
 			column("n", ns).column("amount", amounts),
 		args: []any{f.now, p.made[0].Event, p.made[0].Currency, p.made[0].ExpiresAt.UnixMilli()},
 		want: n,
-	}, nil
+	}
 }
 
 // writeShares adds to what persons have, within the limit. Where each thing is
@@ -189,14 +177,9 @@ type outgoing struct {
 	payloads             [][]byte
 }
 
-func (o *outgoing) add(topic string, r *Reservation, payment string, now int64) error {
-	packed, err := message(topic, r, payment, now)
-	if err != nil {
-		return err
-	}
+func (o *outgoing) add(topic string, r *Reservation, payment string, now int64) {
 	o.events, o.topics, o.keys = append(o.events, r.Event), append(o.topics, topic), append(o.keys, r.ID)
-	o.payloads = append(o.payloads, packed)
-	return nil
+	o.payloads = append(o.payloads, message(topic, r, payment, now))
 }
 
 func (o *outgoing) write(ctx context.Context, t tx, now int64) error {
