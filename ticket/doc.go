@@ -71,41 +71,47 @@
 // A group of seats or of stock is bold at first: it asks for the time only, supposes
 // that all of it can be done, and lets the guards of its writes find out. If one of
 // them says no, or somebody would be refused, nothing was written, and the group and
-// the next few ask the question first.
+// the next few ask the question first. It supposes too that its people are new here, so
+// that their shares are new rows; who returns costs their group one more try, and the
+// next few look.
 //
 // # What a reservation costs
 //
-// `go run ./cmd/bench -bar reserve` on two cores with PostgreSQL 15 (fsync on) on the
-// same two, 1,024 buyers at once, other jobs beside it: seats 22,357 a second where the
-// naive transaction does 2,229; the median over rounds of the ratio of neighbours, which
-// is the bar's figure, 7.5 to 8.9 in three runs (bar: 10; 6.1 in the same hour before the
-// changes told below); one hot stock row 14,970 a second, 41 times (bar: 20). A lone
-// reservation was 1.00 times the naive one's 0.84 ms (bar: 1.2) on a quiet machine before
-// them; beside other jobs, which make it 2 to 5 ms, 0.99 to 1.53 after and 0.97 to 1.30
-// before, six turns each, for less processor time than before.
+// `make bench BAR=reserve` on two cores with PostgreSQL 15 (fsync on) on the same two,
+// 1,024 buyers at once, little beside it: 24,146 seats a second where the naive
+// transaction does 2,225; the median over rounds of the ratio of neighbours, which is the
+// bar's figure, was 11.5, 10.3, 10.6 and 11.0 in four runs (bar: 10); one hot stock row
+// 27,102 a second, 60 times the optimistic loop (bar: 20). A lone reservation takes 0.99
+// times the naive one's 0.89 ms (bar: 1.2; 0.92 to 0.99 in five runs).
 //
 // Payments and their outcomes are not gathered: each is a transaction of its own, since
 // they come at the provider's pace, and one's fault must not touch another's money.
 //
-// By processor time, which other jobs disturb less, a reservation takes this process 24
-// µs and PostgreSQL 37 to 43 (getrusage here, schedstat there; 1,024 callers, 40,000
-// reservations), where it was 28 to 38 and 41 to 64 in turns with it; the naive one takes
-// 273 and 530. What won that: a group's lists are packed into the protocol's arrays in
-// buffers of their exact size; rows are unnested beside each other instead of written
-// down first; ids grow in the order of the tokens, so that rows come in the order of
-// their indexes; two keys begin with what tells rows apart; old answers are found
-// without an index on their age; and where the last group was one of hundreds, its
-// successor yields the processor once before it begins, since the first to be back led a
-// group of one.
+// By processor time, which other jobs disturb less, a reservation takes this process 16
+// to 22 µs and PostgreSQL 30 to 40 (getrusage here, schedstat there; 25,000 reservations,
+// in turns with what was there before: 24 to 31 and 38 to 54); the naive one takes 300
+// and 540 in the same minutes. What won it:
 //
-// What is left is the rows. Alone on warm tables a row costs PostgreSQL 5 µs in
-// reservations (1.8 without its three indexes), 4 in shares, 3 in answers, 5 in the outbox
-// (4 without the index of what waits, 4 without that of the order), 5 in seats; all of it
-// is a half of what a group takes it with another beside it. The eight index entries that
-// a reservation leaves hold a constraint, a hold's end or the relay's order each.
+//   - rows: a page of seats has room for the new version of each (two thirds of a
+//     group's neighbours went to other pages and into the index again), a hold's end is
+//     an index of its own, where a group's entries are one, messages that wait are found
+//     by their keys, whose index the order needs anyway, and shares are new rows until
+//     somebody returns. Two keys begin with what tells rows apart, ids grow in the order
+//     of the tokens, and old answers are found without an index on their age;
+//   - lists: packed once, into buffers of their size, and sent as they are; rows are
+//     unnested beside each other;
+//   - this process: a hall is a few pieces of memory, so that a collection is short, and
+//     messages are written without reflection;
+//   - groups: where the last one was of hundreds, its successor yields the processor once
+//     before it begins, since the first to be back led a group of one.
 //
-// On SQLite (`go run ./cmd/bench -bar reserve-sqlite`, with other jobs on the same two
-// cores: 7,547 a second, 6.6 times the naive transaction's 1,321) a connection keeps its
+// What is left is the rows. By pg_stat_statements, in such a run and beside another group,
+// a row takes 9 µs in seats (14 before there was room), 9 in reservations (12), 8 in the
+// outbox (10), 7 in answers, 5 in shares (10). The seven index entries that a reservation
+// leaves hold a constraint, a hold's end or the relay's order each.
+//
+// On SQLite (`make bench BAR=reserve-sqlite`: 9,925 a second, 6.1 times the naive
+// transaction's 1,690; 5.8 to 6.5 in five runs; bar: 5) a connection keeps its
 // prepared statements, lists go into statements as JSON that is not written as text in
 // between, and a failure undoes the group, so that few pages are copied for less. By a
 // profile a group's time is then a quarter in the B-trees of tables and indexes, a fifth in

@@ -43,6 +43,7 @@
 //     pool of the same size, its statements prepared as its driver does by itself (that
 //     for PostgreSQL keeps them, that for SQLite does not); a hot stock row by reading
 //     the version and updating where it is still the same, again until it holds.
+//     What a reservation costs, and what won its bar, is in package ticket's doc.go.
 //   - entry tokens: the bare check of the signature, for each request anew.
 //   - the gate over HTTP: /healthz of the same node, which is kept to one processor.
 //
