@@ -29,10 +29,12 @@ func Migrate(ctx context.Context, db *DB) error {
 		if err == nil {
 			return nil
 		}
-		// On PostgreSQL a lock lets one process in at a time. SQLite has none to
-		// offer: of two processes that start at once one fails, undoes its step, and
-		// finds it done when it looks again.
-		if db.dialect == postgres || try == tries || !pause(ctx, try) {
+		// On PostgreSQL a lock lets one process in at a time, and who sells meanwhile may
+		// keep a table for longer than a lock is waited for. SQLite has no such lock: of
+		// two processes that start at once one fails, undoes its step, and finds it done
+		// when it looks again.
+		again := db.dialect != postgres || db.dialect.classify(err) == faultRetry
+		if !again || try == tries || !pause(ctx, try) {
 			return fmt.Errorf("migrate: %w", db.fail(err))
 		}
 	}
