@@ -2,13 +2,8 @@ package simulate
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
-	"slices"
-	"strings"
-	"text/tabwriter"
-	"time"
 )
 
 // Report is how an event went. The same Config gives the same Report, to the byte,
@@ -110,22 +105,6 @@ type Percentiles struct {
 	Max float64 `json:"max"`
 }
 
-// Series are samples, StepS seconds apart.
-type Series struct {
-	StepS    float64   `json:"step_s"`
-	Waiting  []int     `json:"waiting"`
-	Inside   []int     `json:"inside"`
-	Bought   []int     `json:"bought"`
-	Admitted []float64 `json:"admitted_per_s"`
-	Allowed  []float64 `json:"allowed_per_s"` // what the law decided
-	Usage    []float64 `json:"usage"`
-	// Lanes are those who wait in each lane, of an event that has any.
-	Lanes [][]int `json:"lanes_waiting,omitempty"`
-}
-
-// mostSamples is how many samples a series has at most: twice as many are halved.
-const mostSamples = 600
-
 func newReport(c Config) *Report {
 	s := c.Settings
 	r := &Report{
@@ -142,64 +121,6 @@ func newReport(c Config) *Report {
 	}
 	r.Series.Lanes = make([][]int, len(s.Lanes))
 	return r
-}
-
-// sample is called at each tick.
-func (r *Report) sample(p *play, tick int64) {
-	usage := 0.0
-	if p.site.max > 0 {
-		usage = min(1, float64(p.site.busy+len(p.site.queue)-p.site.next)/float64(p.site.max))
-	}
-	if r.begun = r.begun || usage > 0; r.begun && !p.soldOut() {
-		r.usages[int(usage*1000)]++
-		if usage > 0.95 {
-			r.OverS += 0.1
-		}
-	}
-	s := &r.Series
-	every := int64(s.StepS * 10)
-	if tick%every != 0 {
-		return
-	}
-	s.Waiting, s.Inside, s.Bought = append(s.Waiting, p.line.waiting), append(s.Inside, p.line.inside), append(s.Bought, p.sold)
-	s.Admitted = append(s.Admitted, round(float64(r.Admitted-r.base)/s.StepS, 3))
-	allowed := 0.0
-	for _, of := range p.paces {
-		allowed += of.decision.RatePerS
-	}
-	s.Allowed = append(s.Allowed, round(min(allowed, r.RatePerS), 3))
-	for i := range s.Lanes {
-		s.Lanes[i] = append(s.Lanes[i], p.line.lanes[i].waiting)
-	}
-	mean := p.site.published
-	if mean.Max > 0 {
-		usage = mean.Wanted()
-	}
-	s.Usage = append(s.Usage, round(usage, 3))
-	r.base = r.Admitted
-	if len(s.Waiting) > 2*mostSamples {
-		s.halve()
-	}
-}
-
-// halve keeps every other sample; admissions are the mean of two.
-func (s *Series) halve() {
-	n := len(s.Waiting) / 2
-	for i := range n {
-		k := 2 * i
-		s.Waiting[i], s.Inside[i], s.Bought[i] = s.Waiting[k], s.Inside[k], s.Bought[k]
-		s.Allowed[i], s.Usage[i] = s.Allowed[k], s.Usage[k]
-		s.Admitted[i] = round((s.Admitted[max(0, k-1)]+s.Admitted[k])/2, 3)
-	}
-	s.Waiting, s.Inside, s.Bought = s.Waiting[:n], s.Inside[:n], s.Bought[:n]
-	s.Admitted, s.Allowed, s.Usage = s.Admitted[:n], s.Allowed[:n], s.Usage[:n]
-	for i, of := range s.Lanes {
-		for k := range n {
-			of[k] = of[2*k]
-		}
-		s.Lanes[i] = of[:n]
-	}
-	s.StepS *= 2
 }
 
 func (r *Report) finish(p *play) {
@@ -290,125 +211,4 @@ func WriteJSON(w io.Writer, reports ...*Report) error {
 		return e.Encode(reports[0])
 	}
 	return e.Encode(reports)
-}
-
-// row is a line of the table: what it is and what each report says.
-type row struct {
-	name string
-	of   func(*Report) string
-}
-
-func span(s float64) string {
-	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond).String()
-}
-
-func share(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
-
-// count writes a number with its thousands apart.
-func count(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-func number(of func(*Report) int) func(*Report) string {
-	return func(r *Report) string { return count(of(r)) }
-}
-
-// rows are those of a table of these reports: each lane and group that any of them has
-// gets some of its own.
-func rows(reports []*Report) []row {
-	all := []row{
-		{"rate", func(r *Report) string { return fmt.Sprintf("%v/s", r.RatePerS) }},
-		{"law", func(r *Report) string {
-			if r.Law == "target" {
-				return fmt.Sprintf("target %v", r.Target)
-			}
-			return r.Law
-		}},
-		{"people", number(func(r *Report) int { return r.People })},
-		{"had their turn", number(func(r *Report) int { return r.Admitted })},
-		{"came in", number(func(r *Report) int { return r.Entered })},
-		{"no-shows", number(func(r *Report) int { return r.NoShows })},
-		{"bought", number(func(r *Report) int { return r.Bought })},
-		{"looked and left", number(func(r *Report) int { return r.Left })},
-		{"inside when it sold out", number(func(r *Report) int { return r.SoldOutFor })},
-		{"waiting when it sold out", number(func(r *Report) int { return r.StillWaiting })},
-		{"turned away after", number(func(r *Report) int { return r.TurnedAway })},
-		{"sold out after", func(r *Report) string {
-			if r.SoldOutS == nil {
-				return "not"
-			}
-			return span(*r.SoldOutS)
-		}},
-		{"lasted", func(r *Report) string { return span(r.LastedS) }},
-		{"wait p50", func(r *Report) string { return span(r.WaitS.P50) }},
-		{"wait p90", func(r *Report) string { return span(r.WaitS.P90) }},
-		{"wait p99", func(r *Report) string { return span(r.WaitS.P99) }},
-		{"pool usage p50", func(r *Report) string { return share(r.Usage.P50) }},
-		{"pool usage p99", func(r *Report) string { return share(r.Usage.P99) }},
-		{"pool above 95 %", func(r *Report) string { return span(r.OverS) }},
-		{"in by the P90 shown", func(r *Report) string {
-			if r.Told == 0 {
-				return "nobody was told"
-			}
-			return fmt.Sprintf("%s of %s", share(r.By90), count(r.Told))
-		}},
-	}
-	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Late > 0 }) {
-		all = append(all, row{"too late for their window", number(func(r *Report) int { return r.Late })})
-	}
-	all = append(all, partRows("group", reports, func(r *Report) []Part { return r.Groups })...)
-	return append(all, partRows("lane", reports, func(r *Report) []Part { return r.Lanes })...)
-}
-
-func partRows(kind string, reports []*Report, of func(*Report) []Part) (all []row) {
-	var names []string
-	for _, r := range reports {
-		for _, part := range of(r) {
-			if !slices.Contains(names, part.Name) {
-				names = append(names, part.Name)
-			}
-		}
-	}
-	for _, name := range names {
-		for _, figure := range []struct {
-			what string
-			is   func(Part) string
-		}{
-			{"people", func(p Part) string { return count(p.People) }},
-			{"had their turn", func(p Part) string { return count(p.Admitted) }},
-			{"wait p50", func(p Part) string { return span(p.WaitS.P50) }},
-			{"wait p90", func(p Part) string { return span(p.WaitS.P90) }},
-		} {
-			all = append(all, row{fmt.Sprintf("%s %s: %s", kind, name, figure.what), func(r *Report) string {
-				i := slices.IndexFunc(of(r), func(p Part) bool { return p.Name == name })
-				if i < 0 {
-					return "–"
-				}
-				return figure.is(of(r)[i])
-			}})
-		}
-	}
-	return all
-}
-
-// WriteTable writes the figures, a report a column.
-func WriteTable(w io.Writer, reports ...*Report) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	names := make([]string, len(reports))
-	for i, r := range reports {
-		names[i] = r.Event
-	}
-	fmt.Fprintf(t, "\t%s\t\n", strings.Join(names, "\t"))
-	for _, row := range rows(reports) {
-		fmt.Fprintf(t, "%s\t", row.name)
-		for _, r := range reports {
-			fmt.Fprintf(t, "%s\t", row.of(r))
-		}
-		fmt.Fprintln(t)
-	}
-	return t.Flush()
 }
