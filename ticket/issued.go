@@ -58,9 +58,10 @@ func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 	held := false
 	err = s.db.look(ctx, func(ctx context.Context, t tx) error {
 		return t.query(ctx, func(scan func(...any) error) error { return scan(&held) },
-			`SELECT EXISTS (SELECT 1 FROM reservations WHERE event = $1 AND status IN ('held', 'payment_pending'))
-				OR EXISTS (SELECT 1 FROM items WHERE event = $1 AND free > 0)
-				OR EXISTS (SELECT 1 FROM seats WHERE event = $1 AND status IN ('free', 'blocked'))`, nil, event)
+			`SELECT EXISTS (SELECT 1 FROM items WHERE event = $1 AND free > 0)
+				OR EXISTS (SELECT 1 FROM seats WHERE event = $1 AND status <> 'sold')
+				OR EXISTS (SELECT 1 FROM items WHERE event = $1)
+					AND EXISTS (SELECT 1 FROM reservations WHERE `+inEvent+` AND `+ending+`)`, nil, event)
 	})
 	if err != nil {
 		return false, fmt.Errorf("left of %s: %w", event, err)

@@ -174,7 +174,7 @@ func (s *Store) expire(ctx context.Context, event string, limit int, urgent bool
 			return err
 		}
 		ended, err = move(ctx, t, `WITH due AS MATERIALIZED
-				(SELECT id FROM reservations WHERE event = $1 AND `+ending+` AND ends_ms <= $2
+				(SELECT id FROM reservations WHERE `+inEvent+` AND `+ending+` AND ends_ms <= $2
 				ORDER BY ends_ms, id LIMIT $3 `+locking+`)
 			UPDATE reservations SET
 				reason = CASE status WHEN 'held' THEN 'hold_ended' ELSE '`+paymentUnavailable+`' END,

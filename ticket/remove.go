@@ -33,7 +33,7 @@ func (s *Store) Remove(ctx context.Context, event string) error {
 			}
 		}
 		ended, err := move(ctx, t, `UPDATE reservations SET status = 'cancelled', reason = 'event_removed'
-			WHERE event = $1 AND `+ending+` RETURNING `+columns, event)
+			WHERE `+inEvent+` AND `+ending+` RETURNING `+columns, event)
 		if err != nil {
 			return err
 		}
