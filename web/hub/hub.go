@@ -270,80 +270,56 @@ func (h *Hub) shardOf(entry waitroom.EntryID) *shard {
 	return h.shards[maphash.String(h.seed, string(entry))%uint64(len(h.shards))]
 }
 
-// Admitted implements waitroom.Listener: each grant's holder gets the entry token
-// at once. It does not block, and keeps grants until they are told.
-func (h *Hub) Admitted(event waitroom.EventID, grants []waitroom.Grant) {
+// deal has each shard told of those whom it looks after, in their order.
+func deal[T any](h *Hub, event waitroom.EventID, all []T, entry func(T) waitroom.EntryID, told func(part []T) news) {
 	r := h.rooms.get(event)
 	if r == nil {
 		return
 	}
-	parts := make([][]waitroom.Grant, len(h.shards))
-	for _, g := range grants {
-		i := h.shardOf(g.Entry).index
-		parts[i] = append(parts[i], g)
+	parts := make([][]T, len(h.shards))
+	for _, one := range all {
+		i := h.shardOf(entry(one)).index
+		parts[i] = append(parts[i], one)
 	}
 	for i, part := range parts {
 		if len(part) > 0 {
-			h.shards[i].notify(news{kind: newsAdmitted, room: r, grants: part})
+			n := told(part)
+			n.room = r
+			h.shards[i].notify(n)
 		}
 	}
+}
+
+// Admitted implements waitroom.Listener: each grant's holder gets the entry token
+// at once. It does not block, and keeps grants until they are told.
+func (h *Hub) Admitted(event waitroom.EventID, grants []waitroom.Grant) {
+	deal(h, event, grants, func(of waitroom.Grant) waitroom.EntryID { return of.Entry }, func(part []waitroom.Grant) news {
+		return news{kind: newsAdmitted, grants: part}
+	})
 }
 
 // Departed implements waitroom.Listener: who left, expired or was blocked is told,
 // and closed where the socket has no more use. It does not block.
 func (h *Hub) Departed(event waitroom.EventID, gone []waitroom.Departure) {
-	r := h.rooms.get(event)
-	if r == nil {
-		return
-	}
-	parts := make([][]waitroom.Departure, len(h.shards))
-	for _, d := range gone {
-		i := h.shardOf(d.Entry).index
-		parts[i] = append(parts[i], d)
-	}
-	for i, part := range parts {
-		if len(part) > 0 {
-			h.shards[i].notify(news{kind: newsDeparted, room: r, gone: part})
-		}
-	}
+	deal(h, event, gone, func(of waitroom.Departure) waitroom.EntryID { return of.Entry }, func(part []waitroom.Departure) news {
+		return news{kind: newsDeparted, gone: part}
+	})
 }
 
 // Ended implements waitroom.EndedListener: whose turn is over is told. It does not
 // block. Who is never told so by the view finds out when the turn's time is over.
 func (h *Hub) Ended(event waitroom.EventID, ends []waitroom.End) {
-	r := h.rooms.get(event)
-	if r == nil {
-		return
-	}
-	parts := make([][]waitroom.End, len(h.shards))
-	for _, e := range ends {
-		i := h.shardOf(e.Entry).index
-		parts[i] = append(parts[i], e)
-	}
-	for i, part := range parts {
-		if len(part) > 0 {
-			h.shards[i].notify(news{kind: newsEnded, room: r, ended: part})
-		}
-	}
+	deal(h, event, ends, func(of waitroom.End) waitroom.EntryID { return of.Entry }, func(part []waitroom.End) news {
+		return news{kind: newsEnded, ended: part}
+	})
 }
 
 // Numbered implements waitroom.NumberedListener: whoever has a number is told it. It
 // does not block. Who misses it asks, and is answered the same.
 func (h *Hub) Numbered(event waitroom.EventID, results []waitroom.Result) {
-	r := h.rooms.get(event)
-	if r == nil {
-		return
-	}
-	parts := make([][]waitroom.Result, len(h.shards))
-	for _, n := range results {
-		i := h.shardOf(n.Entry).index
-		parts[i] = append(parts[i], n)
-	}
-	for i, part := range parts {
-		if len(part) > 0 {
-			h.shards[i].notify(news{kind: newsNumbered, room: r, numbers: part})
-		}
-	}
+	deal(h, event, results, func(of waitroom.Result) waitroom.EntryID { return of.Entry }, func(part []waitroom.Result) news {
+		return news{kind: newsNumbered, numbers: part}
+	})
 }
 
 // Parties implements waitroom.PartyListener: everybody of whom something changed asks
