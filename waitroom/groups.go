@@ -254,7 +254,7 @@ func (c chosen) arg() string {
 	return " " + groups + " " + code
 }
 
-// parseRefused reads common.lua's refusal of somebody who may not join now.
+// parseRefused reads eligible.lua's refusal of somebody who may not join now.
 func parseRefused(rest string) error {
 	kind, rest, _ := strings.Cut(rest, " ")
 	switch kind {

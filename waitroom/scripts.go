@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,13 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
-// script is a Lua file behind common.lua, with others between them; its head says what
-// it takes and answers.
+// shared are the Lua files that stand before every script.
+var shared = []string{"common", "entries", "eligible"}
+
+// script is a Lua file behind the shared ones, with others between them; its head says
+// what it takes and answers.
 func script(files ...string) *redis.Script {
-	return scriptOf(append([]string{"common"}, files...)...)
+	return scriptOf(slices.Concat(shared, files)...)
 }
 
 // scriptOf is one script of several Lua files.
@@ -50,7 +54,7 @@ var (
 	scriptFold     = script("fold")
 	scriptHere     = script("here")
 	scriptIssue    = script("issue")
-	scriptJoin     = scriptOf("strangers", "common", "parties", "join")
+	scriptJoin     = scriptOf(slices.Concat([]string{"strangers"}, shared, []string{"parties", "join"})...)
 	scriptLeave    = script("parties", "leave")
 	scriptLog      = script("log")
 	scriptLost     = script("lost")
