@@ -215,7 +215,7 @@ func (l *ledger) happened(id, topic string) bool {
 	switch topic {
 	case TopicHeld:
 		return true
-	case TopicPaymentRequested:
+	case TopicPaymentRequested, TopicPaymentWaits:
 		return l.payments[id] != nil
 	case TopicCancelled, TopicExpired, TopicPaymentFailed:
 		return topicOf(r.status) == topic || r.status == Refunded // money came after its end

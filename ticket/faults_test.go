@@ -84,6 +84,17 @@ func TestReleasedPaymentIsFreeAtOnce(t *testing.T) {
 		again, ok := claim()
 		require.True(t, ok, "free at once")
 		require.Equal(t, first, again, "the released claim counts as never made")
+		told := func() int64 {
+			return count(t, s, `SELECT count(*) FROM outbox WHERE topic = $1 AND key = $2`, TopicPaymentWaits, hold.ID)
+		}
+		require.EqualValues(t, 1, told())
+		r, err := s.Reservation(t.Context(), "e", hold.ID, ann.name)
+		require.NoError(t, err)
+		require.Equal(t, []string{string(PaymentPending), paymentUnavailable}, []string{string(r.Status), r.Reason}, "who asks is told, too")
+		require.NoError(t, s.ReleasePayment(t.Context(), again, 0))
+		again, ok = claim()
+		require.True(t, ok)
+		require.EqualValues(t, 1, told(), "once, however often it waits")
 
 		s.skew.Add(2 * time.Hour.Milliseconds())
 		second, ok := claim()

@@ -42,19 +42,37 @@ func (s *Store) ClaimStalePayments(ctx context.Context, limit int, lease time.Du
 // ReleasePayment gives a claimed payment back, for a worker that has sent the
 // provider nothing for it: the claim counts as never made, so that waiting for the
 // provider burns no attempts. It may be claimed again after the wait. A claim that
-// another has followed is left alone.
+// another has followed is left alone. The buyer is told once that the payment waits: the
+// reservation, which stays in payment, has the reason until its outcome.
 func (s *Store) ReleasePayment(ctx context.Context, p Payment, wait time.Duration) error {
+	told := false
 	err := s.again(ctx, func(ctx context.Context, t tx) error {
 		now, err := s.now(ctx, t)
 		if err != nil {
 			return err
 		}
+		waits, err := move(ctx, t, `UPDATE reservations SET reason = $2
+			WHERE id = $1 AND status = 'payment_pending' AND reason = '' RETURNING `+columns, p.ReservationID, paymentUnavailable)
+		if err != nil {
+			return err
+		}
+		var box outgoing
+		for _, r := range waits {
+			box.add(TopicPaymentWaits, &r, "", now)
+		}
+		if err := box.write(ctx, t, now); err != nil {
+			return err
+		}
+		told = len(waits) > 0
 		_, err = t.exec(ctx, `UPDATE payments SET attempts = attempts - 1, lease_ms = $3
 			WHERE id = $1 AND attempts = $2 AND `+openPayment, nil, p.ID, p.Attempts, now+wait.Milliseconds())
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("release payment %s: %w", p.ID, err)
+	}
+	if told {
+		s.news.poke()
 	}
 	return nil
 }

@@ -101,7 +101,8 @@ type Item struct {
 	Version  int64    `json:"version"`
 }
 
-// Outcome is a change of a reservation that its buyer is told at once.
+// Outcome is a change of a reservation that its buyer is told at once. In payment it has
+// a reason when the payment waits for a provider that is away.
 type Outcome struct {
 	Event         string `json:"event"`
 	Person        string `json:"person"`
@@ -203,6 +204,7 @@ const (
 	TopicSeats            = "seats.changed"
 	TopicHeld             = "reservation.held"
 	TopicPaymentRequested = "payment.requested"
+	TopicPaymentWaits     = "payment.waits" // the provider is away; once a payment
 	TopicPaid             = "reservation.paid"
 	TopicCancelled        = "reservation.cancelled"
 	TopicExpired          = "reservation.expired"

@@ -37,9 +37,9 @@
 //  3. The breaker opens at half of the calls failed, or four fifths slower than
 //     2 s, of the last 100 and at least 50, and lets trials through after 30 s.
 //  4. Refusals and callers who went away never open it.
-//  5. While it is open, jobs wait, or reservations are cancelled with the reason
-//     payment_unavailable, as the event says; what may have been charged is never
-//     cancelled for it.
+//  5. While it is open, jobs wait, and each one's buyer is told so once, or reservations
+//     are cancelled with the reason payment_unavailable, as the event says; what may have
+//     been charged is never cancelled for it.
 //  6. Money for seats that were gone goes back once.
 //  7. A lost message or a killed worker loses nothing: the sweep finds the payment.
 //  8. Captured less refunded is the price of what was sold.

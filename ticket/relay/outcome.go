@@ -12,7 +12,7 @@ import (
 // one at all. The error is that of a payload that is none.
 func OutcomeOf(m Message) (o ticket.Outcome, is bool, err error) {
 	switch m.Topic {
-	case ticket.TopicPaid, ticket.TopicCancelled, ticket.TopicExpired, ticket.TopicPaymentFailed, ticket.TopicRefunded:
+	case ticket.TopicPaymentWaits, ticket.TopicPaid, ticket.TopicCancelled, ticket.TopicExpired, ticket.TopicPaymentFailed, ticket.TopicRefunded:
 	default:
 		return o, false, nil
 	}

@@ -46,6 +46,7 @@ export default {
     const paid = { ...held, status: 'paid' };
     yes(takes(paid, { reservation_id: 'r1', status: 'payment_pending' }) === paid, 'a late message undid a sale');
     const pending = { ...held, status: 'payment_pending' };
+    same(takes(pending, { reservation_id: 'r1', status: 'payment_pending', reason: 'payment_unavailable' }).reason, 'payment_unavailable');
     yes(takes(pending, { reservation_id: 'r1', status: 'held' }) === pending, 'a late message undid a payment');
     yes(takes(held, { reservation_id: 'r2', status: 'paid' }) === held, 'another reservation’s message counted');
     same(takes(null, { reservation_id: 'r1', status: 'paid' }), null);

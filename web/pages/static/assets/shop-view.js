@@ -111,7 +111,7 @@ function hold(s, now) {
 
 function pay(s, now) {
   chips($('pay-seats'), bought(s));
-  show($('pay-long'), now - s.since > slow);
+  show($('pay-long'), Boolean(s.reservation.reason) || now - s.since > slow); // a reason: the provider is away
 }
 
 function paid(s) {
