@@ -39,7 +39,8 @@
 //     timer: whoever finds nobody at work leads a group of one.
 //   - outbox: the messages of what was committed, written with it. Consumers may
 //     see one twice; its deduplication id is always the same.
-//   - outcome: a change of a reservation that its buyer is told.
+//   - outcome: a change of a reservation that its buyer is told, or that its payment
+//     waits for a provider that is away.
 //   - refund_due: money that came for seats that are gone.
 //
 // # How a reservation is made
@@ -66,7 +67,8 @@
 // and a client need not know prices to take the right steps. A slot or a course
 // that is named and has no place left is ErrSeatTaken while another one has, as a seat
 // is, and ErrSoldOut when nothing is left of anything: so whoever hears "sold out" may
-// go home. One that an operator has closed has none left.
+// go home. One that an operator has closed has none left. A quantity is ErrSoldOut
+// also when fewer are left than it asks for.
 //
 // A group of seats or of stock is bold at first: it asks for the time only, supposes
 // that all of it can be done, and lets the guards of its writes find out. If one of

@@ -64,10 +64,10 @@ var refusals = []refusal{
 	{waitroom.ErrExhausted, http.StatusConflict, "exhausted", "none is left now, but some may come back", 5 * time.Second},
 
 	{waitroom.ErrUsed, http.StatusConflict, "token_used", "the token has been used already", 0},
-	{ticket.ErrTokenUsed, http.StatusConflict, "token_used", "the token has bought already", 0},
+	{ticket.ErrTokenUsed, http.StatusConflict, "token_used", "the token has a reservation already", 0},
 	{ticket.ErrSeatTaken, http.StatusConflict, "seat_taken", "somebody else has the seat", 0},
-	{ticket.ErrSoldOut, http.StatusConflict, "sold_out", "nothing is left", 0},
-	{ticket.ErrAlreadyReserved, http.StatusConflict, "already_reserved", "you have your share already", 0},
+	{ticket.ErrSoldOut, http.StatusConflict, "sold_out", "not as much is left as was asked for", 0},
+	{ticket.ErrAlreadyReserved, http.StatusConflict, "already_reserved", "that is more than one person may have", 0},
 	{ticket.ErrHoldExpired, http.StatusConflict, "hold_expired", "the hold has ended", 0},
 	{ticket.ErrTimetableClash, http.StatusConflict, "timetable_clash", "it meets at the same time as another of yours", 0},
 	{ticket.ErrCompanion, http.StatusUnprocessableEntity, "invalid", "a companion's seat is sold only with its wheelchair place", 0},
