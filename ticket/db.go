@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -236,6 +237,9 @@ func (db *DB) change(ctx context.Context, do func(context.Context, tx) error) (e
 	if err := do(ctx, tx{db: db, conn: conn, on: sqltx}); err != nil {
 		// A rollback that fails has lost its connection, which is a rollback too.
 		_ = sqltx.Rollback()
+		if forgotten(err) {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
 		return err
 	}
 	if err := sqltx.Commit(); err != nil {

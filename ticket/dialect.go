@@ -217,6 +217,16 @@ func classifyCommon(err error) fault {
 	return faultOther
 }
 
+// forgottenStatement is invalid_sql_statement_name: what was prepared on a connection is
+// not there any more, since somebody between here and the server discarded it.
+const forgottenStatement = "26000"
+
+// forgotten says that a connection's statements are gone, so that it is of no more use.
+func forgotten(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == forgottenStatement
+}
+
 // classifyPostgres goes by SQLSTATE.
 func classifyPostgres(err error) fault {
 	if err == nil {
@@ -234,9 +244,10 @@ func classifyPostgres(err error) fault {
 	}
 	switch pg.Code {
 	case "40001", // serialization_failure
-		"40P01", // deadlock_detected
-		"55P03", // lock_not_available
-		"23505": // unique_violation: someone else was first, and reading again shows it
+		"40P01",            // deadlock_detected
+		"55P03",            // lock_not_available
+		forgottenStatement, // the next try has another connection
+		"23505":            // unique_violation: someone else was first, and reading again shows it
 		return faultRetry
 	case "57014", // query_canceled
 		"25006", // read_only_sql_transaction: the server was demoted

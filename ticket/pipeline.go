@@ -109,6 +109,9 @@ func (s step) read(p *pgconn.Pipeline, types *pgtype.Map) error {
 	rows := pgx.RowsFromResultReader(types, reader) //nolint:sqlclosecheck // it is, by the next line
 	defer rows.Close()
 	for rows.Next() {
+		if s.each == nil {
+			continue // nobody asked for them
+		}
 		if err := s.each(rows.Scan); err != nil {
 			return err
 		}

@@ -61,3 +61,35 @@ func TestPipelineToADatabaseThatIsGone(t *testing.T) {
 	})
 	require.ErrorIs(t, err, ErrUnavailable)
 }
+
+// A connection whose prepared statements somebody discarded is given up, and the call
+// that found it out succeeds on another.
+func TestPipelineAfterStatementsWereDiscarded(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, withPool(sqltest.Postgres(t), "1"), Config{})
+	c := hallOf(1, 10)
+	c.PerUser = 4
+	require.NoError(t, s.Put(t.Context(), "e", c))
+	holds(t, s, (&buyer{event: "e", name: "ann"}).quantity(1))
+	for n, statement := range []string{"DISCARD ALL", "DEALLOCATE ALL"} {
+		_, err := s.db.write.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+		holds(t, s, (&buyer{event: "e", name: fmt.Sprint("bob", n)}).quantity(1))
+	}
+	require.EqualValues(t, 3, count(t, s, `SELECT count(*) FROM seats WHERE status = 'held'`))
+}
+
+// Rows that nobody asked for are passed over, and counted.
+func TestPipelineWithRowsForNobody(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
+		s := openStore(t, address, Config{})
+		require.NoError(t, s.db.change(t.Context(), func(ctx context.Context, x tx) error {
+			return x.all(ctx, []step{{
+				statement: `INSERT INTO counters (event, last, fence) VALUES ('a', 1, 1), ('b', 1, 1) RETURNING event`, want: 2,
+			}})
+		}))
+		require.EqualValues(t, 2, count(t, s, `SELECT count(*) FROM counters`))
+	})
+}

@@ -87,12 +87,12 @@ func (p *plan) writeShares(h *hall, f *facts, how manner) step {
 	}
 	rest, less := `{unless}`, errReturns
 	if !how.first {
-		less = errConflict
+		less = nil
 		rest = `ON CONFLICT (event, person) DO UPDATE SET n = shares.n + excluded.n, version = shares.version + 1
 			WHERE shares.n + excluded.n <= $2`
-	}
-	if booked(cat.Kind) {
-		rest += ` AND shares.version = excluded.version - 1`
+		if booked(cat.Kind) {
+			rest += ` AND shares.version = excluded.version - 1`
+		}
 	}
 	return step{
 		statement: `INSERT {fail} INTO shares (event, person, n, version)
