@@ -17,10 +17,15 @@ import (
 // ClaimOutbox gives up to limit unpublished rows to one relay for the time of
 // the lease, those of the oldest reservations first. Of each reservation only its oldest
 // unpublished row is given, so that its messages keep their order, also past one that
-// fails or is parked. Rows are found by their state, never by a number that was reached, so
+// fails or is parked. Every eighth claim begins with the youngest, so that where the
+// relay cannot keep up nothing waits for ever. Rows are found by their state, never by a number that was reached, so
 // that what commits late is not skipped.
 func (s *Store) ClaimOutbox(ctx context.Context, limit int, lease time.Duration) ([]OutboxRow, error) {
 	var claimed []OutboxRow
+	order := `o.key, o.id`
+	if s.claims.Add(1)%8 == 0 {
+		order = `o.key DESC, o.id DESC`
+	}
 	err := s.again(ctx, func(ctx context.Context, t tx) error {
 		claimed = nil
 		now, err := s.now(ctx, t)
@@ -38,7 +43,7 @@ func (s *Store) ClaimOutbox(ctx context.Context, limit int, lease time.Duration)
 		}, `WITH due AS MATERIALIZED
 				(SELECT o.id FROM outbox o WHERE o.state <> 1 AND o.state = 0 AND o.next_ms <= $1 AND
 					o.id = (SELECT e.id FROM outbox e WHERE e.key = o.key AND e.state <> 1 ORDER BY e.id LIMIT 1)
-				ORDER BY o.key, o.id LIMIT $3 {skip})
+				ORDER BY `+order+` LIMIT $3 {skip})
 			UPDATE outbox SET next_ms = $2 WHERE id IN (SELECT id FROM due)
 			RETURNING id, event, topic, key, payload, attempts, created_ms`, nil, now, now+lease.Milliseconds(), limit)
 	})

@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +78,33 @@ func TestPromise13OutboxKeepsOrder(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
+	})
+}
+
+// Promise 13: a relay that cannot keep up gives out the youngest messages, too.
+func TestPromise13NothingWaitsForEver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string) {
+		t.Helper()
+		s := openStore(t, address, Config{})
+		require.NoError(t, s.Put(t.Context(), "e", hallOf(1, 100)))
+		require.NoError(t, s.db.change(t.Context(), func(ctx context.Context, x tx) error {
+			return x.insert(ctx, 1, `INSERT INTO outbox (event, topic, key, payload, created_ms) VALUES ('e', $1, $2, $3, 1)`, nil,
+				TopicWinner, winKey("zz", 1, 1), []byte("{}"))
+		}))
+		won := func() bool {
+			rows, err := s.ClaimOutbox(t.Context(), 2, time.Minute)
+			require.NoError(t, err)
+			return slices.ContainsFunc(rows, func(r OutboxRow) bool { return r.Topic == TopicWinner })
+		}
+		heard := false
+		for n := range 8 { // each time more comes than is taken
+			for i := range 4 {
+				holds(t, s, (&buyer{event: "e", name: fmt.Sprint("buyer", 4*n+i)}).quantity(1))
+			}
+			heard = won() || heard
+		}
+		require.True(t, heard)
 	})
 }
 

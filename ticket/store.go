@@ -96,6 +96,8 @@ type Store struct {
 	skew atomic.Int64
 	// rows counts halls, so that each one's row of changes has numbers of its own.
 	rows atomic.Int64
+	// claims counts the claims of outbox rows.
+	claims atomic.Uint32
 
 	mu      sync.Mutex // guards below
 	halls   map[string]*hall
