@@ -43,8 +43,9 @@ func (s *Store) FileIssued(ctx context.Context, event string, tokens []IssuedTok
 }
 
 // AnyLeft says whether an event's last piece is not sold yet: something is free, held
-// by somebody who may not pay, or blocked and may be released. An event without a catalogue is ErrWrongMode.
-// Other errors: ErrUnavailable.
+// by somebody who may not pay, or blocked and may be released. So has one whose places
+// are still to be imported. An event without a catalogue is ErrWrongMode. Other errors:
+// ErrUnavailable.
 func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -61,7 +62,9 @@ func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 			`SELECT EXISTS (SELECT 1 FROM items WHERE event = $1 AND free > 0)
 				OR EXISTS (SELECT 1 FROM seats WHERE event = $1 AND status <> 'sold')
 				OR EXISTS (SELECT 1 FROM items WHERE event = $1)
-					AND EXISTS (SELECT 1 FROM reservations WHERE `+inEvent+` AND `+ending+`)`, nil, event)
+					AND EXISTS (SELECT 1 FROM reservations WHERE `+inEvent+` AND `+ending+`)
+				OR NOT EXISTS (SELECT 1 FROM items WHERE event = $1)
+					AND NOT EXISTS (SELECT 1 FROM seats WHERE event = $1)`, nil, event)
 	})
 	if err != nil {
 		return false, fmt.Errorf("left of %s: %w", event, err)

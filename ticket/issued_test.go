@@ -72,5 +72,9 @@ func TestAnyLeft(t *testing.T) {
 		require.False(t, left())
 		require.NoError(t, s.Put(t.Context(), "e", Catalogue{Kind: KindStock, Stock: 2, PriceCents: 500}))
 		require.True(t, left(), "there is more")
+		require.NoError(t, s.Put(t.Context(), "later", Catalogue{Kind: KindSeats, PriceCents: 500}))
+		toCome, err := s.AnyLeft(t.Context(), "later")
+		require.NoError(t, err)
+		require.True(t, toCome, "its places are still to be imported")
 	})
 }
