@@ -107,10 +107,11 @@
 //   - groups: where the last one was of hundreds, its successor yields the processor once
 //     before it begins, since the first to be back led a group of one.
 //
-// What is left is the rows. By pg_stat_statements, in such a run and beside another group,
-// a row takes 9 µs in seats (14 before there was room), 9 in reservations (12), 8 in the
-// outbox (10), 7 in answers, 5 in shares (10). The seven index entries that a reservation
-// leaves hold a constraint, a hold's end or the relay's order each.
+// What is left is the rows. By pg_stat_statements, in such runs and beside another group,
+// a row takes 9 µs in seats (14 before there was room), 8 in reservations (10 before a
+// group's ends were one entry), 8 in the outbox, 7 in answers, 5 in shares. The seven index
+// entries that a reservation leaves hold a constraint, a hold's end or the relay's order
+// each.
 //
 // On SQLite (`make bench BAR=reserve-sqlite`: 9,925 a second, 6.1 times the naive
 // transaction's 1,690; 5.8 to 6.5 in five runs; bar: 5) a connection keeps its

@@ -56,9 +56,10 @@ func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 	if h.left() > 0 {
 		return true, nil
 	}
-	held := false
+	left := false
+	// Of a stock nothing says what is held of it: its holds are looked for among all that live.
 	err = s.db.look(ctx, func(ctx context.Context, t tx) error {
-		return t.query(ctx, func(scan func(...any) error) error { return scan(&held) },
+		return t.query(ctx, func(scan func(...any) error) error { return scan(&left) },
 			`SELECT EXISTS (SELECT 1 FROM items WHERE event = $1 AND free > 0)
 				OR EXISTS (SELECT 1 FROM seats WHERE event = $1 AND status <> 'sold')
 				OR EXISTS (SELECT 1 FROM items WHERE event = $1)
@@ -69,5 +70,5 @@ func (s *Store) AnyLeft(ctx context.Context, event string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("left of %s: %w", event, err)
 	}
-	return held, nil
+	return left, nil
 }

@@ -207,7 +207,7 @@ func (g GroupSettings) overlaps(other GroupSettings) bool {
 	return !before(g, other) && !before(other, g)
 }
 
-// groupFields are the windows as common.lua reads them: "name opens closes lane;" for
+// groupFields are the windows as eligible.lua reads them: "name opens closes lane;" for
 // each, 0 for no bound. Where everybody chooses a lane, each is a group without a window.
 func groupFields(s Settings) string {
 	var b strings.Builder

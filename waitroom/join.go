@@ -41,7 +41,7 @@ type placeCall struct {
 	subject string
 }
 
-// placeReply is what the store says of one entry, in the words of common.lua.
+// placeReply is what the store says of one entry, in the words of entries.lua.
 type placeReply string
 
 // joinReply is what the store says of one join: the sequence of a new place, or else

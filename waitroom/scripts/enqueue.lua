@@ -2,13 +2,13 @@
 -- later, in the order of this queue.
 -- KEYS: as common.lua says, then 15 asks, 16 queue, 17 numbers, 18 codes (keys.go says what each is)
 -- ARGV: 1 the most that may wait in queue (0: they wait in another one); then three for each: entry, request id, subject
---   (base64url, or "-"), perhaps with what common.lua's eligible takes behind it.
+--   (base64url, or "-"), perhaps with what eligible.lua's eligible takes behind it.
 --   "+" before a request id: the other queue has it now
 -- Reply: {"ok", answer, …}, one for each, in order:
 --   "q request"               waits to be numbered; where the queue is another one, "?" before
 --                             the request says that it is not known to be there
 --   "n request seq winner"    has its number
---   "not_open", "closed", "b", "full", "x …" as common.lua's eligible says
+--   "not_open", "closed", "b", "full", "x …" as eligible.lua's eligible says
 --   "-"                       was put into the other queue for an event that is gone
 --   {"wrong_mode"}, {"no_event"}
 -- Sent again: whoever waits already waits once.

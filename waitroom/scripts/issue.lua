@@ -11,7 +11,7 @@
 --   "exhausted ms"     none is left, but one may come back in so long
 --   "sold_out"         none is left, and none comes back
 --   "behind"           archive is full: nothing is given out that could not be kept
---   "b", "not_open", "closed", "x …" as common.lua's eligible says
+--   "b", "not_open", "closed", "x …" as eligible.lua's eligible says
 --   {"wrong_mode"}, {"no_event"}
 -- Sent again: whoever was issued a token by this call is told so again.
 if not load() then return {'no_event'} end

@@ -5,14 +5,14 @@
 --   "k" .. name .. " " .. seq .. " " .. subject   somebody with a receipt (its sequence;
 --     0: none) or a subject (base64url, or empty) ("K": on a phone); the name as
 --     parties.lua's standing takes it
---   one entry, of either, with " " .. groups .. " " .. code behind it, as common.lua's eligible takes them
+--   one entry, of either, with " " .. groups .. " " .. code behind it, as eligible.lua's eligible takes them
 -- Reply: {"ok", answer, …}, one answer a join, in order:
 --   "n first count"  so many new places from that sequence on ("n first count l" in the
 --     lobby of a draw): strangers.lua's, which stands before this and deals with most batches
 --   "c seq"      a new place at the end ("c seq l": in the lobby of a draw)
---   "w seq", "r seq", "g packed deadline", "b": as common.lua's known says, and with a
+--   "w seq", "r seq", "g packed deadline", "b": as entries.lua's known says, and with a
 --     party's name before it for its members, as parties.lua's in_party says
---   "x …": as common.lua's eligible says; "x turn": they have had their turn in a party
+--   "x …": as eligible.lua says; "x turn": they have had their turn in a party
 --   "x lane": a place in this lane is for another entry than this one, which was in a
 --     lane behind it
 --   "not_open" or "closed": the event's state takes nobody

@@ -1,4 +1,4 @@
--- parties.lua stands between common.lua and the scripts that know of parties. Its key
+-- parties.lua stands between eligible.lua and the scripts that know of parties. Its key
 -- is the last of theirs: the party hash, as keys.go has it.
 --
 -- A party's place is one entry of the line, which no person has of their own. Who is

@@ -4,7 +4,7 @@
 --   has used before
 --   "make": 4 hash of the code of the party whose entry is that id; the person's place
 --     becomes the party's
---   "join": 4 hash of the code that they say  5 how they may join, as common.lua's
+--   "join": 4 hash of the code that they say  5 how they may join, as eligible.lua's
 --     eligible takes it, or empty
 --   "see": nothing more
 --   "list": 4 hash of the code of the person's party, which the store does not know

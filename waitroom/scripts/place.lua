@@ -1,7 +1,7 @@
 -- place: a batch of people asks where they stand.
 -- KEYS: as common.lua says, then 15 party
 -- ARGV: one for each entry, as join's "k" and "K"
--- Reply: {"ok", answer, …}, one an entry, in order, as common.lua's known says, and as
+-- Reply: {"ok", answer, …}, one an entry, in order, as entries.lua's known says, and as
 --   parties.lua's in_party for members of a party; {"no_event"}
 -- Sent again: a place that was put back waits, at the same sequence.
 if not load() then return {'no_event'} end
